@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Literal, get_args
 
-from engine.safe_text import safe_str
+from engine.safe_text import safe_repr, safe_str
 
 FailureReason = Literal["failed", "error", "timeout", "forgotten", "rollback", "task_died"]
 
@@ -42,13 +42,9 @@ class Failure:
         if self.reason not in _REASONS:
             raise UsageError(f"{self.reason!r} is not a reason of a Failure", hint=f"The reasons are {', '.join(map(repr, _REASONS))}.")
 
-    def because(self, error: str) -> "Failure":
-        """Return this failure with an error text, cut to 2,000 characters. Raises UsageError unless `error` is a string."""
-        if not isinstance(error, str):
-            raise UsageError(
-                f"error must be a string, not {error!r}", hint="Write error=str(...). An exception would keep its frames alive."
-            )
-        text = str.__str__(error)  # no subclass of str, which may be a value that pickle cannot store
+    def because(self, error: str | BaseException) -> "Failure":
+        """Return this failure with the text of an error, cut to 2,000 characters. Raises UsageError for other types."""
+        text = error_as_text(error)
         return replace(self, error=text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…")
 
     def describe(self) -> str:
@@ -80,6 +76,20 @@ _SENTENCES: Final[dict[FailureReason, str]] = {
     "rollback": "{where} rolled back its checkpoint",
     "task_died": "{where} died",
 }
+
+
+def error_as_text(error: str | BaseException) -> str:
+    """Return the text that a bolt has given to a `fail`, or `KeyError: 'word'` for an exception. Raises UsageError for other types.
+
+    >>> error_as_text(KeyError("word")), error_as_text(TimeoutError())
+    ("KeyError: 'word'", 'TimeoutError')
+    """
+    if isinstance(error, str):
+        return str.__str__(error)  # no subclass of str, which may be a value that pickle cannot store
+    if not isinstance(error, BaseException):
+        raise UsageError(f"error must be a text or an exception, not {safe_repr(error)}", hint='Write fail(tup, error="why").')
+    text = with_hint(error.message, error.hint) if isinstance(error, EngineError) else safe_str(error)
+    return f"{type(error).__name__}: {text}".rstrip(": ")
 
 
 def with_hint(message: str, hint: str | None) -> str:

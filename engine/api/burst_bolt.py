@@ -54,7 +54,7 @@ class Burst(Protocol):
         """Ack a tuple before the call returns. Then the tuple does not run again if the call raises."""
 
     def fail(self, tup: Any, error: str | BaseException | None = None, /) -> None:
-        """Fail one tuple. `error` becomes `Failure.error`. The engine acks the other tuples."""
+        """Fail one tuple. `error`, a text or an exception, becomes the text `Failure.error`. The engine acks the other tuples."""
 
 
 class BurstCollector(BoltCollector, Protocol):

@@ -110,10 +110,11 @@ class BoltCollector(Protocol):
     def ack(self, tup: Tuple, /) -> None:
         """Mark an input as processed. The engine ignores a second ack or fail of the same input, counts it, and warns once (ACK-5)."""
 
-    def fail(self, tup: Tuple, /, error: str | None = None) -> None:
+    def fail(self, tup: Tuple, /, error: str | BaseException | None = None) -> None:
         """Mark an input as failed. All trees of the input fail at once (ACK-4).
 
-        `error` is the reason as text. The spout reads this text in `self.context.failure`, and a dead letter contains it (ACK-16).
+        `error` is the reason, a text or an exception. The spout reads its text in `self.context.failure`, and a dead letter contains it
+        (ACK-16).
         """
 
     def reset_timeout(self, tup: Tuple, /) -> None:

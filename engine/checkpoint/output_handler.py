@@ -86,6 +86,7 @@ class OutputHandler(DurableBarrierHandler):
             if not refused:
                 return
             self._checkpoints.leave_out(component_id, output, {row.number: self._given_up(row) for row in refused})
+            self._port.note_given_up(len(refused))
 
     def _given_up(self, row: RefusedRow) -> GivenUpRow:
         return GivenUpRow(row.source, (row.values, row.stream, None), self._failure(ERROR, row.error), 1)

@@ -61,8 +61,8 @@ class BoltExecutor(Executor):
         self.settle_warnings = SettleWarnings(self.core, info.component_id, self.reporter, fails_forgotten=config.forgotten_ack == "fail")
         self.diversion = Diversion(self.core, info, spec, self.reporter)
         self.calls.fail_input = self.fail_input
-        self.retries = 0
-        """Calls that raised and were made again."""
+        self.retries = self.given_up = 0
+        """Calls that raised and were made again, and rows that the target of the committer has refused."""
         self.committed_acks = 0
         """Inputs that the task had acked at the last commit of its state."""
         self._died_before = self._waits_for_calls = False

@@ -105,7 +105,7 @@ class HoldingCollector:
         else:
             held.settle(tup, None, "ack")
 
-    def fail(self, tup: Tuple, error: str | None = None) -> None:
+    def fail(self, tup: Tuple, error: str | BaseException | None = None) -> None:
         held = self._held()
         failure = self._failure if error is None else self._failure.because(error)
         if held is not None:

@@ -22,7 +22,7 @@ _PER_TASK: Final[tuple[Measure[TaskSnapshot], ...]] = (
     Measure("failed_tuples", "counter", "tuples", "Inputs failed; for a spout, trees.", lambda task: task.failed),
     Measure("call_retries", "counter", "retries", "Calls of a bolt that raised and were made again.", lambda task: task.retries),
     Measure("diverted_tuples", "counter", "tuples", "Inputs that left on the stream failed, and are acked.", lambda task: task.diverted),
-    Measure("given_up_tuples", "counter", "tuples", "Failed rows that a spout does not emit again.", lambda task: task.given_up),
+    Measure("given_up_tuples", "counter", "tuples", "Rows not emitted again, or refused by a target.", lambda task: task.given_up),
     Measure("forgotten_tuples", "counter", "tuples", "Inputs dropped without ack or fail.", lambda task: task.forgotten),
     Measure(
         "settled_twice_tuples", "counter", "tuples", "Acks and fails of inputs that were already settled.", lambda task: task.settled_twice

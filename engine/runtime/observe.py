@@ -103,6 +103,7 @@ def _bolt(bolt: BoltExecutor) -> TaskSnapshot:
         errors=bolt.reporter.errors,
         retries=bolt.retries,
         diverted=bolt.diversion.diverted,
+        given_up=bolt.given_up,
         forgotten=core.forgotten_tuples + bolt.calls.forgotten,
         settled_twice=core.settled_twice + bolt.calls.settled_twice,
         status=_bolt_status(bolt),

@@ -69,7 +69,7 @@ class TaskSnapshot:
     diverted: int = 0
     """Inputs that left on the stream `failed`. They are acked too (SV-14)."""
     given_up: int = 0
-    """Messages or rows that a spout will not emit again, although they failed. 0 for a class of yours, which alone knows it."""
+    """Failed rows that a spout will not emit again (0 for a class of yours, which alone knows it), or that a target refuses (EO-9)."""
     settled_twice: int = 0
     """Acks and fails of inputs that were already settled (ACK-5)."""
     pending: int | None = None
@@ -212,7 +212,7 @@ class ComponentSnapshot:
 
     @property
     def given_up(self) -> int:
-        """Messages or rows that a spout will not emit again, although they failed."""
+        """Messages or rows that a spout will not emit again, although they failed, or that the target of a committer has refused."""
         return sum(task.given_up for task in self.tasks)
 
     @property

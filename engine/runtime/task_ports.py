@@ -141,6 +141,7 @@ class BoltTask(Protocol):
     reporter: ErrorReporter
     has_been_ready: bool
     committed_acks: int
+    given_up: int
     orders: Orders
 
     @property
@@ -240,6 +241,9 @@ class ExecutorBoltPort:
 
     def note_progress(self) -> None:
         self._task.committed_acks = self._task.core.acked
+
+    def note_given_up(self, count: int) -> None:
+        self._task.given_up += count
 
     def count_sent(self, *, on: bool = True) -> Mapping[int, int]:
         return self._task.core.count_sent(on)

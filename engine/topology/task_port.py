@@ -240,6 +240,9 @@ class BoltPort(Protocol):
     def note_progress(self) -> None:
         """Count what the task has acked until now as progress, because its changes are committed (ACK-12)."""
 
+    def note_given_up(self, count: int) -> None:
+        """Count rows that the target of a committer refuses, when they become dead letters (EO-9)."""
+
     def count_sent(self, *, on: bool = True) -> Mapping[int, int]:
         """Return the number of tuples sent to each target task since the last call. Count from zero again, or stop counting."""
 

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Iterable
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from engine.api import BoltBase, Burst, TaskContext, Tuple, Values
+from engine.errors import error_as_text
 from engine.kernel import Burst as CompiledBurst
 from engine.names import DEFAULT_STREAM
 from engine.transactional.attempt import TransactionAttempt
@@ -34,8 +35,8 @@ class BurstSettler:
         """Do nothing."""
 
     def fail(self, tup: Tuple, error: str | BaseException | None = None) -> None:
-        """Raise RowFailed with the error."""
-        raise RowFailed(*([] if error is None else [error])) from (error if isinstance(error, BaseException) else None)
+        """Raise RowFailed with the text of the error."""
+        raise RowFailed(*([] if error is None else [error_as_text(error)])) from (error if isinstance(error, BaseException) else None)
 
 
 BURST_SETTLER: Final = BurstSettler()

@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 
 from engine import Config, StatefulBasicBolt, Topology, TopologyBuilder, TopologyError, Tuple, bolt
+from engine.cli import snapshot_text
 from engine.dead_letters import DeadLettersEntry, letters_in
+from engine.metrics import render
+from engine.runtime.metric_families import families
 from engine.testing import KillTask, run_topology
 from engine.transactional import BadRows, BurstBolt, Committer, FileCommitter, SqlCommitter, SqliteDatabase, committed_lines
 from engine.transactional.attempt import TransactionAttempt
@@ -214,6 +217,30 @@ def test_rows_that_a_table_refuses_become_dead_letters_and_the_others_are_publis
     letters = result.snapshot.entry(DeadLettersEntry).value
     assert letters is not None
     assert letters.stored == 3
+
+
+@pytest.mark.guarantee("EO-9", "EO-10")
+@pytest.mark.parametrize("killed", [None, "out"])
+def test_refused_rows_are_given_up_by_their_committer(killed: str | None) -> None:
+    class Refusing(Writing):
+        async def finish_batch(self) -> None:  # type: ignore[override]
+            await asyncio.sleep(0.5)
+            bad = [number for number, n in enumerate(self.rows) if n in (5, 6, 120)]
+            if bad:
+                raise BadRows("5, 6 or 120", rows=bad)
+            self.target.write(self, self.rows)
+
+    target = Target()
+    faults = [] if killed is None else [KillTask(killed, at_secs=1.75)]  # when the others are published
+    snapshot = run_topology(topology(lambda: Refusing(target)), faults=faults).snapshot
+    assert Counter(target.rows) == once(ROWS) - Counter([5, 6, 120])
+    assert snapshot.components["out"].given_up == 3
+    assert snapshot.components["numbers"].given_up == 0
+    letters = snapshot.entry(DeadLettersEntry).value
+    assert letters is not None
+    assert (letters.stored, letters.given_up) == (3, 3)
+    assert "handled out given up 3" in snapshot_text.state_texts(None, snapshot)
+    assert 'stormcell_given_up_tuples_total{topology="committed",component="out",task="2"} 3' in render(families(snapshot))
 
 
 def test_rows_that_a_committer_refuses_are_left_out_for_good() -> None:

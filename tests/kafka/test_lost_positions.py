@@ -13,6 +13,7 @@ from aiokafka.admin import RecordsToDelete
 import engine
 from engine.errors import ComponentError, FatalError
 from engine.kafka import KafkaSpoutConfig
+from engine.kafka.source import start_positions
 from engine.kafka.source.ledger_positions import LedgerPositions
 from engine.kafka.source.partitions import Partitions
 from tests.kafka.exact_play import QUICK, Told, count_all, counting, engine_config, filled, once, set_position, stored_positions, until
@@ -118,3 +119,32 @@ def test_a_position_of_another_kind_is_refused() -> None:
     for position in {"lines": 3}, {"lines-0": "x"}, {"lines-0": -1}, {"lines-0": {"log": None}}, [1]:
         with pytest.raises(FatalError, match="is no position of a KafkaSpout"):
             ledger.begin(position)
+
+
+def read_what_is_left(patch: pytest.MonkeyPatch) -> None:
+    """Mutant of scenario 26: a position that the broker does not have goes on at the first record, as without a ledger."""
+
+    async def find(link: Any, config: KafkaSpoutConfig, topology: str, search: Any) -> Any:
+        return await unchanged(link, dataclasses.replace(config, on_lost="skip", out_of_range="earliest"), topology, search)
+
+    unchanged = start_positions.find_start_positions
+    patch.setattr(start_positions, "find_start_positions", find)
+
+
+@pytest.mark.guarantee("KS-18")
+async def test_the_simpler_rule_that_reads_what_is_left_loses_or_doubles_rows(
+    kafka: str, new_topic: NewTopic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scenario 26."""
+    below, beyond = await new_topic(partitions=1), await new_topic(partitions=1)
+    for topic in below, beyond:
+        (tmp_path / topic).mkdir()
+        await produce(kafka, topic, range(10))
+        assert await count_all(settings(kafka, topic), tmp_path / topic) == once(10)
+    await produce(kafka, below, range(10, 30))
+    await delete_below(kafka, below, 20)
+    await set_position(tmp_path / beyond, f"{beyond}-0", 17)
+
+    read_what_is_left(monkeypatch)
+    assert await count_all(settings(kafka, below), tmp_path / below) == once(10) + once(20, 30), "lost: 10 to 19"
+    assert await count_all(settings(kafka, beyond), tmp_path / beyond) == once(10) + once(10), "doubled: all"

@@ -1,4 +1,4 @@
-"""Scenarios of rows that fail, and of a row that kills its task (EO-1, EO-6).
+"""Scenarios of rows that fail (EO-1, EO-6).
 
 Behind each scenario stands its mutant, the simpler rule, as a patch of the engine.
 """
@@ -17,8 +17,9 @@ from engine.checkpoint.owed_rows import Components, RowRetry
 from engine.checkpoint.sources import SourceTask
 from engine.runtime import assembly
 from engine.runtime.acker_executor import AckerExecutor
+from engine.runtime.tree_timeouts import TreeClock
 from engine.testing import KillTask, run_topology
-from tests.checkpoint.scenarios.kit import FAST, Numbers, PassOn, Tally, Told, counted
+from tests.checkpoint.scenarios.kit import FAST, Numbers, PassOn, Tally, Told, counted, plain
 
 Patch: TypeAlias = pytest.MonkeyPatch
 
@@ -219,30 +220,70 @@ def another_order() -> Counter[Any]:
     return told.counts()
 
 
+class Compacted(Numbers):
+    """Its last row exists only for the first instance."""
+
+    instances = 0
+
+    def open(self) -> None:
+        type(self).instances += 1
+        self.rows -= self.instances > 1
+
+
+def the_last_row_comes_once() -> Counter[Any]:
+    """The interval that is repeated has had one row more in its first pass."""
+    told, builder = Told(), TopologyBuilder("scenario")
+    builder.set_spout("numbers", partial(type("Drawn", (Compacted,), {}), 41, burst=41))
+    builder.set_bolt("fails", type("Once", (FailsOnce,), {"failed": set()})).shuffle_grouping("numbers")
+    builder.set_bolt("count", told.create).shuffle_grouping("numbers")
+    run_topology(builder.build(), FAST, limit_secs=200)
+    return told.counts()
+
+
+def a_pass_ends_with_the_rows_of_the_first_one(patch: Patch) -> None:
+    async def prepare(self: SourceTask, barrier: Any) -> None:
+        while self._new_rows - self.rows._began < self.rows._to_repeat:  # noqa: ASYNC110 - of virtual time
+            await asyncio.sleep(0.1)
+        await unchanged(self, barrier)
+
+    unchanged = SourceTask.prepare
+    patch.setattr(SourceTask, "prepare", prepare)
+
+
 def rows_are_known_by_ordinal(patch: Patch) -> None:
     patch.setattr(Interleaved, "ids", True)
 
 
-# 15: a row kills its task
+# 18: the pauses between retries add up to more than the message timeout
 
 
-class DiesOfFive(Tally):
-    """Its task dies of the row 5."""
+class FailsForTwentySecs(PassOn):
+    """Fails the row 1005 eight times, so that its pauses add up to 23 s."""
 
-    on_error = "restart"
+    retries = 9
 
-    def execute(self, tup: Tuple) -> None:
-        if tup["n"] == 5:
-            raise ValueError("five")
-        super().execute(tup)
+    def prepare(self) -> None:
+        self.failures = 0
+
+    def execute(self, tup: Tuple) -> Any:
+        if tup["n"] == 1005 and self.failures < 8:
+            self.failures += 1
+            raise ValueError("not yet")
+        return super().execute(tup)
 
 
-def a_row_kills_its_task() -> Counter[Any]:
-    return counted(partial(Numbers, 40), count=DiesOfFive, config=FAST.replace(max_task_restarts=20), limit_secs=100)
+def long_retries() -> Counter[Any]:
+    """The source cannot rewind, so whatever times out comes again beside the first one."""
+    counts = counted(plain, FailsForTwentySecs, config=FAST.replace(message_timeout_secs=10))
+    return Counter({n - 1000: count for n, count in counts.items()})
 
 
-def deaths_do_not_count(patch: Patch) -> None:
-    patch.setattr(SourceTask, "note_failed", lambda self, row, failure, *, had_no_effect: None)
+def retries_do_not_wait(patch: Patch) -> None:
+    patch.setattr(TreeClock, "_reset_waiting", reset_none)
+
+
+async def reset_none(_: TreeClock) -> None:
+    """Let the rows that wait for their next try time out."""
 
 
 # 16: an outage

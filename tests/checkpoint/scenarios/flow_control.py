@@ -75,7 +75,7 @@ def returned_packs() -> Counter[Any]:
 def packs_are_resent(patch: Patch) -> None:
     """Mutant: flow control sends a failed pack again at once, as without state, and the interval is not repeated."""
 
-    def resend(executor: Any, row: Any, failure: Any) -> None:
+    def resend(executor: Any, row: Any, failure: Any, had_no_effect: bool) -> None:
         spout = executor.component
         spout._controller.note_tree_failure(row[2], failure, spout.context.clock.now())
         spout.context.wake()

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from engine import TopologyBuilder, Tuple
+from engine import SpoutExhausted, TopologyBuilder, Tuple
 from engine.checkpoint.checkpoints import Checkpoints
 from engine.checkpoint.prepare import Prepare
 from engine.checkpoint.sources import SourceTask
@@ -89,7 +89,8 @@ def one_source_waits_in_a_poll() -> Counter[Any]:
     builder.set_spout("numbers", partial(Numbers, 40, pace_secs=0.1))
     builder.set_bolt("count", told.create).shuffle_grouping("numbers").shuffle_grouping("waits")
     run_topology(builder.build(), FAST, until=20)
-    return told.counts()
+    counts = told.counts()
+    return counts + Counter({"the fast source waits with the other one": int(len(counts) < 50)})
 
 
 def waits_for_the_poll(patch: Patch) -> None:
@@ -105,6 +106,78 @@ def waits_for_the_poll(patch: Patch) -> None:
 
     unchanged = SourceTask.prepare
     patch.setattr(SourceTask, "prepare", prepare)
+
+
+# 11: what is work for a checkpoint
+
+
+class Slow(PassOn):
+    """Takes 50 ms for each row."""
+
+    async def execute(self, tup: Tuple) -> Any:
+        await asyncio.sleep(0.05)
+        return super().execute(tup)
+
+
+def full_spout() -> Counter[Any]:
+    """A row takes 50 ms, so the run takes 10 s, with ten intervals of 1 s."""
+    told, builder = Told(), TopologyBuilder("scenario")
+    builder.set_spout("numbers", partial(Numbers, 200))
+    builder.set_bolt("slow", Slow).shuffle_grouping("numbers")
+    builder.set_bolt("count", told.create).shuffle_grouping("slow")
+    finished = run_topology(builder.build(), FAST.replace(max_spout_pending=10))
+    assert finished.snapshot.checkpoint is not None
+    return told.counts() + Counter({"a checkpoint begins all the time": int(finished.snapshot.checkpoint.committed > 15)})
+
+
+def full_spouts_wait_for_a_commit(patch: Patch) -> None:
+    patch.setattr(SpoutExecutor, "waits_for_commit", property(lambda self: self.status in ("full", "exhausted", "drained")))
+
+
+class Filters(PassOn):
+    """Lets no row through."""
+
+    def execute(self, tup: Tuple) -> None:
+        return None
+
+
+class ReadsInVain(Numbers):
+    """Emits none of its rows itself."""
+
+    def next_tuple(self) -> None:
+        now = self.context.clock.now()
+        if self.next >= self.rows:
+            raise SpoutExhausted
+        if now >= self.due:
+            self.next, self.due = self.next + 1, now + self.pace_secs
+
+
+def _committed_position(source: type[Numbers]) -> Counter[Any]:
+    """Return the rows of before the committed position. None of them has reached the state."""
+    committed = [0]
+
+    class Noted(source):  # type: ignore[valid-type, misc]
+        def committed(self, position: int) -> None:
+            committed[0] = position
+
+    assert not counted(partial(Noted, 40, pace_secs=0.1), Filters)
+    return Counter(range(committed[0]))
+
+
+def all_rows_are_filtered() -> Counter[Any]:
+    return _committed_position(Numbers)
+
+
+def all_rows_are_filtered_by_their_source() -> Counter[Any]:
+    return _committed_position(ReadsInVain)
+
+
+def only_changes_are_work(patch: Patch) -> None:
+    patch.setattr(SourceTask, "has_work", False)
+
+
+def only_emits_are_work(patch: Patch) -> None:
+    patch.setattr(SourceTask, "has_work", property(lambda self: self._port.emitted != self._emitted_before))
 
 
 # 10: an interval may not grow without a bound
