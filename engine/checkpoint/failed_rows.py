@@ -11,9 +11,10 @@ from engine.checkpoint.owed_rows import MarkedRow, RowRetry
 from engine.checkpoint.stored_positions import CODEC
 from engine.errors import TASK_DIED, TIMEOUT, Failure
 from engine.safe_text import safe_repr
-from engine.state.codec import Unencodable
+from engine.state.codec import Unencodable, codec_named
 from engine.topology.task_port import SEVERAL_ROWS
 
+PICKLE: Final = codec_named("pickle")
 ALONE_AFTER: Final = frozenset({TASK_DIED, TIMEOUT})
 """Reasons of failures that also concern rows which have done nothing wrong."""
 RowKey: TypeAlias = tuple[str, Any]
@@ -32,10 +33,11 @@ def key_of(values: Values, stream: str, message_id: Any) -> RowKey:
     if message_id is not None:
         with suppress(Unencodable, TypeError):  # no code of the id is called, which might raise here
             return "", bytes(CODEC.encode(message_id))  # no stream has this name
-    try:
+    with suppress(Unencodable, TypeError):
         return stream, bytes(CODEC.encode(list(values)))
-    except (Unencodable, TypeError):
-        return stream, safe_repr(values)
+    with suppress(Unencodable):
+        return stream, PICKLE.encode(values)  # the repr of most objects has their address, which another row has in the next pass
+    return stream, safe_repr(values)
 
 
 class Passes:

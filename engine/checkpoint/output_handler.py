@@ -25,6 +25,10 @@ FORGETS: Final = (
     "memory:// forgets at the end of each process what the target has. Set state_provider to a durable store, such as sqlite:///out.db, "
     "and begin with another target."
 )
+LACKS_SOME: Final = (
+    "If the target was restored, restore its newest copy. If the topology has run without this committer, begin with another target, which "
+    "will have what comes from now on. Nothing was changed."
+)
 
 
 class OutputHandler(DurableBarrierHandler):
@@ -99,12 +103,14 @@ class OutputHandler(DurableBarrierHandler):
         self._bolt.begin_interval(record.decided_txid + 1, record.round + 1)
 
     async def _compare_txids(self, decided_txid: int) -> None:
-        """Raise FatalError if the target has a later txid than the record (EO-9)."""
-        published = await self._bolt.published_txid()
-        if published is not None and published > decided_txid:
+        """Raise FatalError if the target has a later txid than the record, or lacks some that it will not do without (EO-9)."""
+        published = await self._bolt.published()
+        if published is None:
+            return
+        newest, where = published.newest_txid, f"committer {self._context.component_id!r}: its target has the output of checkpoint"
+        if newest > decided_txid:
             what = "nothing" if decided_txid < 0 else f"checkpoint {decided_txid}"
-            raise FatalError(
-                f"committer {self._context.component_id!r}: its target has the output of checkpoint {published}, but the state provider "
-                f"has committed {what}",
-                hint=FORGETS if self._context.config.state_provider.startswith("memory:") else IS_BEHIND,
-            )
+            hint = FORGETS if self._context.config.state_provider.startswith("memory:") else IS_BEHIND
+            raise FatalError(f"{where} {newest}, but the state provider has committed {what}", hint=hint)
+        if 0 <= newest < decided_txid and published.refuses_gaps:
+            raise FatalError(f"{where} {newest}, and lacks what was committed since, up to checkpoint {decided_txid}", hint=LACKS_SOME)

@@ -177,6 +177,7 @@ class SourceTask(SourceHandler):
         self._lost = lost
         self._spout: Any = None
         self._position: Any = None
+        """A copy of the position at the last barrier, because a spout may return an object that it changes."""
         self._emitted_before = 0
         """Emits until the last barrier. More of them are work for a checkpoint."""
         self.rows: Final = FailedRows(sources.counts.of(component_id, task_index), sources.passes)
@@ -272,8 +273,9 @@ class SourceTask(SourceHandler):
         await self.emit_kept()  # a poll that was awaited may have brought more of them
         if self._spout is None:
             return  # it has died, so a recovery comes
-        self._position = self._current_position()
-        self._sources.note_taken(self.component_id, self.task_index, self._position)
+        position = self._current_position()
+        self._sources.note_taken(self.component_id, self.task_index, position)
+        self._position = CODEC.decode(CODEC.encode(position))
         self._emitted_before = self._port.emitted
         self.rows.note_barrier(self._new_rows)
         self.retries.note_barrier()
@@ -296,7 +298,7 @@ class SourceTask(SourceHandler):
         if self._port.emitted != self._emitted_before or self.kept:
             return True
         try:
-            return self._spout is not None and self._position is not None and self._spout.position() != self._position
+            return self._spout is not None and self._position is not None and _differs(self._spout.position(), self._position)
         except Exception:  # noqa: BLE001 - raised again by `prepare`, which names the spout
             return True
 
@@ -398,3 +400,8 @@ class SourceTask(SourceHandler):
 
     def _key_of(self, values: Values, stream: str, message_id: Any) -> RowKey:
         return key_of(values, stream, self._spout.row_id(message_id) if isinstance(self._spout, SpoutPortUser) else message_id)
+
+
+def _differs(position: Any, before: Any) -> bool:
+    """Tell whether a position is another one than that of which `before` is a copy. A copy of NaN is equal only in its bytes."""
+    return position != before and CODEC.encode(position) != CODEC.encode(before)

@@ -221,6 +221,25 @@ def test_a_target_that_is_ahead_of_the_state_is_refused_with_both_numbers(kind: 
         run_topology(topology(committer), state_in(tmp_path))
 
 
+@pytest.mark.parametrize("kind", COMMITTERS)
+def test_a_target_that_lacks_what_a_run_without_its_committer_has_committed_is_refused_before_anything_is_decided(
+    kind: str, tmp_path: Path
+) -> None:
+    """Refused by the target in its COMMIT only, the run could start neither with the committer nor without it. A folder has no gaps."""
+    sqlite3.connect(tmp_path / "rows.db").execute("CREATE TABLE rows (n INTEGER)").connection.close()
+    committer = COMMITTERS[kind](tmp_path)
+    run_topology(topology(committer, rows=20), state_in(tmp_path))
+    other = Target()
+    run_topology(topology(lambda: Writing(other), rows=40, name="other"), state_in(tmp_path))
+    if kind == "files":
+        run_topology(topology(committer), state_in(tmp_path))
+        return
+    with pytest.raises(ComponentError, match=r"has the output of checkpoint \d+, and lacks what was committed since, up to checkpoint \d+"):
+        run_topology(topology(committer), state_in(tmp_path))
+    run_topology(topology(lambda: Writing(other), name="other"), state_in(tmp_path))
+    assert Counter(other.rows) == Counter(range(20, ROWS))
+
+
 @pytest.mark.parametrize("ending", ["drain", "stop"])
 def test_after_an_early_end_the_next_run_continues(ending: str, tmp_path: Path) -> None:
     target = Target()

@@ -59,6 +59,36 @@ def test_rows_that_always_fail_are_given_up_after_max_retries_passes(max_retries
     assert all(f"failed in {passes}, and was given up" in text for text in given_up(finished))
 
 
+class Order:
+    """A value that MessagePack cannot write, and whose repr is its address."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+@pytest.mark.guarantee("EO-6")
+def test_a_row_of_objects_is_known_again_although_they_are_others_in_each_pass() -> None:
+    calls: Counter[int] = Counter()
+
+    class Orders(Numbers):
+        def next_tuple(self) -> None:
+            if self.next >= self.rows:
+                raise SpoutExhausted
+            self.collector.emit((Order(self.next),))
+            self.next += 1
+
+    class Takes(Tally):
+        def execute(self, tup: Tuple) -> None:
+            number = tup["n"].number
+            calls[number] += 1
+            if number == 7:
+                raise ValueError("bad")
+            self.state.put(number, self.state.get(number, 0) + 1)
+
+    assert counted(partial(Orders, 20), count=Takes) == once(20) - Counter([7])
+    assert calls[7] == 3
+
+
 @pytest.mark.guarantee("EO-6")
 @pytest.mark.parametrize("ids", [False, True])
 @pytest.mark.parametrize(("max_retries", "times"), [(1, "1 time"), (2, "2 times"), (3, "3 times"), (7, "7 times")])
