@@ -16,11 +16,19 @@ from engine.checkpoint.machine import Machine, Step
 from engine.checkpoint.one_by_one import MOST_KEPT, KeptRows, OneByOne
 from engine.checkpoint.owed_rows import MarkedRow, OwedRows, RowRetry
 from engine.checkpoint.row_retries import RowRetries
-from engine.checkpoint.stored_positions import CODEC, SourceLayout, StoredPositions, encoded_positions, partition_named, positions_of
-from engine.errors import Failure, FatalError
+from engine.checkpoint.stored_positions import (
+    CODEC,
+    SourceLayout,
+    StoredPositions,
+    current_position,
+    encoded_positions,
+    has_moved,
+    partition_named,
+    positions_of,
+)
+from engine.errors import Failure
 from engine.log import EngineLogger
 from engine.names import ACKER_COMPONENT, CHECKPOINT_STREAM
-from engine.raised import raised_text
 from engine.topology.task_port import RunPort, SourceHandler, SpoutPort, SpoutPortUser
 from engine.waits import waiting_for
 
@@ -106,9 +114,8 @@ class Sources:
         record, step = machine.record, machine.step
         commits = record.phase == "committing"
         letters = self.begin_commit(record.txid, record.prepared_round) if step is Step.COMMIT else {}
-        gives_up = any(each is not None for each in letters.values())
         positions = self.entries() | self.owed.entries() if commits else {}
-        starts = self.one_by_one.entries(step, gives_up=gives_up) if self else {}
+        starts = self.one_by_one.entries(step, gives_up=any(each is not None for each in letters.values())) if self else {}
         return positions | self.changed_counts(commits=commits) | letters | starts
 
     def changed_counts(self, *, commits: bool) -> dict[str, object]:
@@ -177,7 +184,6 @@ class SourceTask(SourceHandler):
         self._lost = lost
         self._spout: Any = None
         self._position: Any = None
-        """A copy of the position at the last barrier, because a spout may return an object that it changes."""
         self._emitted_before = 0
         """Emits until the last barrier. More of them are work for a checkpoint."""
         self.rows: Final = FailedRows(sources.counts.of(component_id, task_index), sources.passes)
@@ -273,20 +279,12 @@ class SourceTask(SourceHandler):
         await self.emit_kept()  # a poll that was awaited may have brought more of them
         if self._spout is None:
             return  # it has died, so a recovery comes
-        position = self._current_position()
-        self._sources.note_taken(self.component_id, self.task_index, position)
-        self._position = CODEC.decode(CODEC.encode(position))
+        self._position = current_position(self._spout, self.component_id)
+        self._sources.note_taken(self.component_id, self.task_index, self._position)
         self._emitted_before = self._port.emitted
         self.rows.note_barrier(self._new_rows)
         self.retries.note_barrier()
         self._port.emit_control(tuple(barrier), None, CHECKPOINT_STREAM)
-
-    def _current_position(self) -> Any:
-        try:
-            return self._spout.position()
-        except Exception as error:
-            text = f"spout {self.component_id!r}: position() raised {raised_text(error)}"
-            raise FatalError(text, hint="It returns the position behind the last emitted row, and may not raise.") from error
 
     async def verdicts_arrived(self) -> None:
         """Wait until all failures of before the barrier are known."""
@@ -298,7 +296,7 @@ class SourceTask(SourceHandler):
         if self._port.emitted != self._emitted_before or self.kept:
             return True
         try:
-            return self._spout is not None and self._position is not None and _differs(self._spout.position(), self._position)
+            return self._spout is not None and self._position is not None and has_moved(self._spout.position(), self._position)
         except Exception:  # noqa: BLE001 - raised again by `prepare`, which names the spout
             return True
 
@@ -400,8 +398,3 @@ class SourceTask(SourceHandler):
 
     def _key_of(self, values: Values, stream: str, message_id: Any) -> RowKey:
         return key_of(values, stream, self._spout.row_id(message_id) if isinstance(self._spout, SpoutPortUser) else message_id)
-
-
-def _differs(position: Any, before: Any) -> bool:
-    """Tell whether a position is another one than that of which `before` is a copy. A copy of NaN is equal only in its bytes."""
-    return position != before and CODEC.encode(position) != CODEC.encode(before)
