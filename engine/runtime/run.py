@@ -323,6 +323,8 @@ class Run:
         for bolt in self._assembled.bolts:
             if bolt.info.task_id == task_id:
                 bolt.core.lose(tup)
+                if tup.roots:
+                    bolt.lost_inputs.append(tup)
 
     def task_ids(self, component_id: str) -> tuple[int, ...]:
         """Return the task ids of a component, ascending. The component id of the ackers is `__acker`."""

@@ -181,11 +181,11 @@ class ExecutorBoltPort:
 
     @property
     def has_unsettled(self) -> bool:
-        return bool(self._task.core.oldest_taken(1)) or self._task.core.retrying > 0
+        return bool(self._task.core.oldest_taken(1) or self._task.lost_inputs) or self._task.core.retrying > 0
 
     @property
     def oldest_unsettled(self) -> Tuple | None:
-        return next(iter(self._task.core.oldest_taken(1)), None)
+        return next(iter(self._task.core.oldest_taken(1) or self._task.lost_inputs), None)
 
     def close_gate(self) -> None:
         self._task.core.gate(True)
