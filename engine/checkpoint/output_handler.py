@@ -98,12 +98,17 @@ class OutputHandler(DurableBarrierHandler):
         if committing is not None:
             await self._commit_frozen(committing)
         if outputs is not None and not outputs.is_compared(self._context.task_index):
-            await self._repeat(partial(self._compare_txids, record.decided_txid), "the comparison of txids")
+            is_published = committing is None or not outputs.was_staged
+            compare = partial(self._compare_txids, record.decided_txid, is_published=is_published)
+            await self._repeat(compare, "the comparison of txids")
             outputs.note_compared(self._context.task_index)
         self._bolt.begin_interval(record.decided_txid + 1, record.round + 1)
 
-    async def _compare_txids(self, decided_txid: int) -> None:
-        """Raise FatalError if the target has a later txid than the record, or lacks some that it will not do without (EO-9)."""
+    async def _compare_txids(self, decided_txid: int, *, is_published: bool) -> None:
+        """Raise FatalError if the target has a later txid than the record, or lacks some that it will not do without (EO-9).
+
+        is_published: False while other tasks may still publish the decided txid.
+        """
         published = await self._bolt.published()
         if published is None:
             return
@@ -112,5 +117,5 @@ class OutputHandler(DurableBarrierHandler):
             what = "nothing" if decided_txid < 0 else f"checkpoint {decided_txid}"
             hint = FORGETS if self._context.config.state_provider.startswith("memory:") else IS_BEHIND
             raise FatalError(f"{where} {newest}, but the state provider has committed {what}", hint=hint)
-        if 0 <= newest < decided_txid and published.refuses_gaps:
+        if 0 <= newest < decided_txid - (not is_published) and published.refuses_gaps:
             raise FatalError(f"{where} {newest}, and lacks what was committed since, up to checkpoint {decided_txid}", hint=LACKS_SOME)

@@ -135,6 +135,7 @@ class BoltTask(Protocol):
     reporter: ErrorReporter
     has_been_ready: bool
     committed_acks: int
+    lost_inputs: list[Tuple]
     orders: Orders
 
     @property
