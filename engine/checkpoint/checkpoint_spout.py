@@ -162,6 +162,9 @@ class CheckpointSpout(Spout, SpoutPortUser):
         checkpoints = self._checkpoints
         for source in checkpoints.sources.tasks:
             await source.verdicts_arrived()  # a death has failed its inputs, and the news may be under way
+        if checkpoints.sources.passes.have_failed:
+            for source in checkpoints.sources.tasks:
+                source.end_pass()
         was_long = OUTAGE_BACKOFF.pause_secs(max(1, self._outages)) >= OUTAGE_BACKOFF.longest_secs
         if checkpoints.sources.passes.end(self.port.run.acked(), was_long=was_long):
             self._halvings = min(self._halvings + 1, MOST_HALVINGS)

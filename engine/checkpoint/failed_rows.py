@@ -1,7 +1,7 @@
 """`FailedRows`: the rows of one source task that have failed, how often, and which are given up (EO-6). It uses no clock and no store."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
@@ -127,7 +127,7 @@ class FailedRows:
         """The skipped rows, in their order."""
         self._letters_before = 0
         """How many of them are before the barrier."""
-        self._given_up_alone: list[tuple[int, GivenUpRow]] = []
+        self._given_up_alone: list[tuple[int, RowKey, GivenUpRow]] = []
         """Rows that were given up after retries alone, each with the barriers before its last emit."""
         self._barriers = 0
         """Barriers that the task has sent."""
@@ -150,6 +150,11 @@ class FailedRows:
                 return
             mark.repeats_interval = True
         self.failed[key].append((row[:3], failure))
+
+    def note_failed_alone(self, retries: Iterable[tuple[RowRetry, Failure]], key_of: Callable[..., RowKey]) -> None:
+        """Note that rows which wait to be retried alone have failed, too, because the interval is repeated."""
+        for retry, failure in retries:
+            self.note_failed(key_of(*retry.row), (*retry.row, retry), failure)
 
     # Passes
 
@@ -199,6 +204,10 @@ class FailedRows:
         self.skipped_before.clear()
         self._letters.clear()
         self._letters_before = 0
+        for _, key, row in self._given_up_alone:  # else they would fail again in each pass, and their task's death might fail others
+            self.passes[key, self.given_up[key]] = row.passes
+            self._reasons[key] = row.failure
+            self.given_up[key] += 1
         self._given_up_alone.clear()
 
     # Rows that are given up
@@ -213,9 +222,9 @@ class FailedRows:
         self._letters.append(skipped)
         return skipped
 
-    def give_up_alone(self, row: GivenUpRow, barriers: int) -> None:
+    def give_up_alone(self, key: RowKey, row: GivenUpRow, barriers: int) -> None:
         """Note that a row which was retried alone is not tried again. barriers: number of those before its last emit."""
-        self._given_up_alone.append((barriers, row))
+        self._given_up_alone.append((barriers, key, row))
 
     @property
     def number_given_up(self) -> int:
@@ -224,7 +233,7 @@ class FailedRows:
 
     def letters(self) -> list[GivenUpRow]:
         """Return the rows of before the barrier that were given up."""
-        return self._letters[: self._letters_before] + [row for barriers, row in self._given_up_alone if barriers < self._barriers]
+        return self._letters[: self._letters_before] + [row for barriers, _, row in self._given_up_alone if barriers < self._barriers]
 
     # The checkpoint
 

@@ -105,8 +105,8 @@ class Sources:
         """Return the entries of the ledger with the positions of the PREPARE. A partition that nobody has reported keeps its position."""
         entries: dict[str, object] = {}
         for name, layout in self.layouts.items():
-            positions = self._committed.get(name, {}) | self._taken.get(name, {})
-            entries |= StoredPositions(name, layout.partitioned, layout.tasks, positions).entry()
+            encoded = self._committed.get(name, {}) | self._taken.get(name, {})
+            entries |= StoredPositions(name, layout.partitioned, layout.tasks, encoded).entry()
         return entries
 
     def changes(self, machine: Machine) -> dict[str, object]:
@@ -150,8 +150,7 @@ class Sources:
         committed = self._committed.get(component_id, {})
         if self.layouts[component_id].partitioned:
             return {partition_named(name, True): CODEC.decode(position) for name, position in committed.items()} or None
-        position = committed.get(str(task_index))
-        return None if position is None else CODEC.decode(position)
+        return CODEC.decode(committed[str(task_index)]) if str(task_index) in committed else None
 
     def note_taken(self, component_id: str, task_index: int, position: Any) -> None:
         """Note the position of a task at the barrier. Raises FatalError for a position that cannot be stored."""
@@ -234,8 +233,8 @@ class SourceTask(SourceHandler):
             self._lost()  # the acker has lost all its trees, and no row is to blame
             return
         key = self._key_of(*row[:3])
-        is_one_by_one = self._sources.one_by_one.is_cautious or key in self.rows.went_alone
-        retry = None if is_one_by_one else self.retries.retry_of(row, failure, had_no_effect=had_no_effect)
+        may_go_alone = had_no_effect and not self._sources.one_by_one.is_cautious and key not in self.rows.went_alone
+        retry = self.retries.retry_of(row, failure, had_no_effect=may_go_alone)
         if retry is None:
             self.rows.note_failed(key, row, failure)
             return
@@ -244,7 +243,7 @@ class SourceTask(SourceHandler):
             self.retries.note_failed(retry)
         elif self._sources.passes.may_give_up():
             given_up = GivenUpRow(self.component_id, retry.row, failure, retry.failures)
-            self.rows.give_up_alone(given_up, retry.barriers)  # no state has anything of it, so nothing is repeated
+            self.rows.give_up_alone(key, given_up, retry.barriers)  # no state has anything of it, so nothing is repeated
             self._report(given_up, alone=True)
         else:
             self.rows.note_failed(key, row, failure)  # the next passes wait for room
@@ -261,9 +260,12 @@ class SourceTask(SourceHandler):
     def take_owed(self, acked: Mapping[str, int]) -> list[RowRetry]:
         """Return the rows of before the barrier that are still to be retried. Those that may not be left out repeat the interval."""
         owed, others = self.retries.take_owed(acked)
-        for retry, failure in others:
-            self.rows.note_failed(self._key_of(*retry.row), (*retry.row, retry), failure)
+        self.rows.note_failed_alone(others, self._key_of)
         return owed
+
+    def end_pass(self) -> None:
+        """Let the rows that still wait to be retried alone count as failed in this pass, which is repeated."""
+        self.rows.note_failed_alone(self.retries.failed(), self._key_of)
 
     # The checkpoint
 
@@ -335,7 +337,6 @@ class SourceTask(SourceHandler):
 
     @property
     def run(self) -> RunPort:
-        """The run's port."""
         return self._port.run
 
     def take_kept(self) -> Row | None:
@@ -374,9 +375,7 @@ class SourceTask(SourceHandler):
         self.rows.begin_pass(self._new_rows)
         self.kept.begin_pass()
         self.retries.clear()
-        self._emitted_before = self._port.emitted
-        if self.rows.given_up:
-            self._emitted_before -= 1  # what is given up is work for a checkpoint, too
+        self._emitted_before = self._port.emitted - bool(self.rows.given_up)  # what is given up is work for a checkpoint, too
         self._use_filter()
 
     def _accepts(self, values: Values, stream: str, message_id: Any) -> bool:

@@ -1,5 +1,6 @@
 """Rows of exact sources that fail: once, always, in an outage, and those that a bolt retries or diverts (EO-1, EO-6)."""
 
+import asyncio
 import random
 from collections import Counter
 from functools import partial
@@ -102,6 +103,24 @@ def test_without_an_effect_a_row_that_always_fails_is_given_up_alone(max_retries
     assert all(f"failed {times}, and was given up" in text for text in given_up(finished))
     assert finished.snapshot.undone is not None
     assert finished.snapshot.undone.failed == 2
+
+
+@pytest.mark.guarantee("EO-6")
+@pytest.mark.parametrize("seed", range(5))
+def test_a_bad_row_whose_failure_kills_its_task_does_not_hit_other_rows_for_ever(seed: int) -> None:
+    """Tried alone anew in each pass, it would kill the task with its neighbours each time, so that no pass succeeds."""
+
+    class Looks(PassOn):
+        concurrency = 6
+
+        async def execute(self, tup: Tuple) -> Any:  # type: ignore[override]
+            await asyncio.sleep(self.context.random.random() * 0.2)
+            if tup["n"] % 50 == 7:
+                raise ValueError("bad")
+            yield (tup["n"],)
+
+    config = FAST.replace(state_checkpoint_interval_ms=200, on_error="restart", max_task_restarts=1000, seed=seed)
+    assert counted(partial(Numbers, 150, burst=7), Looks, config=config, limit_secs=600) == once(150) - Counter([7, 57, 107])
 
 
 @pytest.mark.guarantee("EO-6")
