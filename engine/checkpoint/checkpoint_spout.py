@@ -162,6 +162,9 @@ class CheckpointSpout(Spout, SpoutPortUser):
         checkpoints = self._checkpoints
         for source in checkpoints.sources.tasks:
             await source.verdicts_arrived()  # a death has failed its inputs, and the news may be under way
+        self.port.run.tell_failures()
+        for source in checkpoints.sources.tasks:
+            await source.verdicts_arrived()
         if checkpoints.sources.passes.have_failed:
             for source in checkpoints.sources.tasks:
                 source.end_pass()

@@ -136,7 +136,7 @@ class Run:
         )
         self._assembly = assemble(plan, run_context)
         self._run_context = run_context
-        port.spouts, port.bolts = self._assembly.user_spouts, self._assembly.bolts
+        port.spouts, port.bolts, port.ackers = self._assembly.user_spouts, self._assembly.bolts, self._assembly.ackers
         self._traces = MessageTraces(self._assembly, run_context)
         self._supervisor = Supervisor(
             topology.name, self._assembly, self.config, self._features, generator_errors=run_context.generator_errors

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine import Bolt, SpoutExhausted, TopologyBuilder, Tuple
+from engine import BasicBolt, Bolt, SpoutExhausted, TopologyBuilder, Tuple
 from engine.testing import Capture, Finished, KillTask, run_topology
 from tests.checkpoint.scenarios.kit import FAST, Numbers, PassOn, Tally, Told, counted, once
 
@@ -121,6 +121,31 @@ def test_a_bad_row_whose_failure_kills_its_task_does_not_hit_other_rows_for_ever
 
     config = FAST.replace(state_checkpoint_interval_ms=200, on_error="restart", max_task_restarts=1000, seed=seed)
     assert counted(partial(Numbers, 150, burst=7), Looks, config=config, limit_secs=600) == once(150) - Counter([7, 57, 107])
+
+
+@pytest.mark.guarantee("EO-6")
+def test_a_row_that_kills_a_stateful_task_is_given_up_although_its_tree_has_slow_branches() -> None:
+    """The death begins the recovery before the tree is settled. Never told, the failure would count in no pass, and the run would end."""
+
+    class Slow(BasicBolt):
+        concurrency = 100
+
+        async def execute(self, tup: Tuple) -> None:
+            await asyncio.sleep(0.3)
+
+    class Bad(Tally):
+        def execute(self, tup: Tuple) -> None:
+            super().execute(tup)
+            if tup["n"] == 7:
+                raise ValueError("bad")
+
+    told, builder = Told(), TopologyBuilder("failed")
+    builder.set_spout("numbers", partial(Numbers, 20))
+    builder.set_bolt("slow", Slow).shuffle_grouping("numbers")
+    builder.set_bolt("count", partial(Bad, told)).shuffle_grouping("numbers")
+    finished = run_topology(builder.build(), FAST.replace(on_error="restart"), limit_secs=600)
+    assert told.counts() == once(20) - Counter([7])
+    assert len(given_up(finished)) == 1
 
 
 @pytest.mark.guarantee("EO-6")
