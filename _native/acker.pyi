@@ -69,6 +69,9 @@ class AckerCore:
     def overdue(self) -> list[tuple[int, int]]:
         """Close the trees whose own deadline has passed. Return (root, spout task) of each tree."""
 
+    def tell_failures(self) -> None:
+        """Fail the trees of which a tuple has failed, although others are not settled."""
+
     def note_effects(self) -> None:
         """Note that all open trees may have had an effect, because a task has emitted without an anchor."""
 

@@ -293,6 +293,12 @@ cdef class AckerCore:
             send_signal_with(<SignalRing>self.spouts[task], FAILED, root, task, failure, self.ledger.had_no_effect)
         return 0
 
+    def tell_failures(self):
+        """Fail the trees of which a tuple has failed, although others are not settled, because the run drops them all (EO-5)."""
+        for root in list(self.early_failures):
+            if self.ledger.apply_fail(root, 0) == TREE_FAILED:
+                self.send_verdict(TREE_FAILED, root, self.early_failures.pop(root))
+
     def note_effects(self):
         """Note that all open trees may have had an effect, because a task has emitted without an anchor. Its byte in `effects` is set."""
         self.ledger.mark_all()

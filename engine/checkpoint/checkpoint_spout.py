@@ -163,6 +163,12 @@ class CheckpointSpout(Spout, SpoutPortUser):
         checkpoints = self._checkpoints
         for source in checkpoints.sources.tasks:
             await source.verdicts_arrived()  # a death has failed its inputs, and the news may be under way
+        self.port.run.tell_failures()
+        for source in checkpoints.sources.tasks:
+            await source.verdicts_arrived()
+        if checkpoints.sources.passes.have_failed:
+            for source in checkpoints.sources.tasks:
+                source.end_pass()
         was_long = OUTAGE_BACKOFF.pause_secs(max(1, self._outages)) >= OUTAGE_BACKOFF.longest_secs
         if checkpoints.sources.passes.end(self.port.run.acked(), was_long=was_long):
             self._halvings = min(self._halvings + checkpoints.sources.passes.differed, MOST_HALVINGS)
@@ -206,7 +212,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
                 async with asyncio.timeout(pause):
                     await self._wanted.wait()
             waited += pause
-            if waited >= interval:
+            if waited >= interval and not checkpoints.has_work:
                 checkpoints.sources.poll_on()
             if is_first or self._wanted.is_set() or (self.port.run.all_spouts_wait and checkpoints.has_work):
                 break

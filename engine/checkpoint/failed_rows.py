@@ -1,7 +1,7 @@
 """`FailedRows`: the rows of one source task that have failed, how often, and which are given up (EO-6). It uses no clock and no store."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -11,9 +11,10 @@ from engine.checkpoint.owed_rows import MarkedRow, RowRetry
 from engine.checkpoint.stored_positions import CODEC
 from engine.errors import TASK_DIED, TIMEOUT, Failure
 from engine.safe_text import safe_repr
-from engine.state.codec import Unencodable
+from engine.state.codec import Unencodable, codec_named
 from engine.topology.task_port import SEVERAL_ROWS
 
+PICKLE: Final = codec_named("pickle")
 ALONE_AFTER: Final = frozenset({TASK_DIED, TIMEOUT})
 """Reasons of failures that also concern rows which have done nothing wrong."""
 RowKey: TypeAlias = tuple[str, Any]
@@ -32,10 +33,11 @@ def key_of(values: Values, stream: str, message_id: Any) -> RowKey:
     if message_id is not None:
         with suppress(Unencodable, TypeError):  # no code of the id is called, which might raise here
             return "", bytes(CODEC.encode(message_id))  # no stream has this name
-    try:
+    with suppress(Unencodable, TypeError):
         return stream, bytes(CODEC.encode(list(values)))
-    except (Unencodable, TypeError):
-        return stream, safe_repr(values)
+    with suppress(Unencodable):
+        return stream, PICKLE.encode(values)  # the repr of most objects has their address, which another row has in the next pass
+    return stream, safe_repr(values)
 
 
 class FailedRow(NamedTuple):
@@ -151,7 +153,7 @@ class FailedRows:
         """The skipped rows, in their order."""
         self._letters_before = 0
         """How many of them are before the barrier."""
-        self._given_up_alone: list[tuple[int, GivenUpRow]] = []
+        self._given_up_alone: list[tuple[int, RowKey, GivenUpRow]] = []
         """Rows that were given up after retries alone, each with the barriers before its last emit."""
         self._barriers = 0
         """Barriers that the task has sent."""
@@ -184,6 +186,11 @@ class FailedRows:
     def has_failed_before_barrier(self) -> bool:
         """True if one of the failed rows belongs before the last barrier."""
         return bool(self.failed) and self._oldest < self._barriers
+
+    def note_failed_alone(self, retries: Iterable[tuple[RowRetry, Failure]], key_of: Callable[..., RowKey]) -> None:
+        """Note that rows which wait to be retried alone have failed, too, because the interval is repeated."""
+        for retry, failure in retries:
+            self.note_failed(key_of(*retry.row), (*retry.row, retry), failure)
 
     # Passes
 
@@ -232,7 +239,6 @@ class FailedRows:
             self._pass_rows = self._emitted_before - self._began + self.skipped_before.total()
         else:
             self._pass_rows = emitted - self._began + self._skipped.total()
-        self._left_to_skip = self._copies_given_up
         self._began = self._emitted_before = emitted
         self.failed.clear()
         self.went_alone.clear()
@@ -240,7 +246,13 @@ class FailedRows:
         self.skipped_before.clear()
         self._letters.clear()
         self._letters_before = 0
+        for _, key, row in self._given_up_alone:  # else they would fail again in each pass, and their task's death might fail others
+            self.passes[key, self.given_up[key]] = row.passes
+            self._reasons[key] = row.failure
+            self.given_up[key] += 1
+            self._copies_given_up += 1
         self._given_up_alone.clear()
+        self._left_to_skip = self._copies_given_up
 
     # Rows that are given up
 
@@ -260,9 +272,9 @@ class FailedRows:
         """True if all rows that are given up have come by in this pass."""
         return self._left_to_skip == 0
 
-    def give_up_alone(self, row: GivenUpRow, barriers: int) -> None:
+    def give_up_alone(self, key: RowKey, row: GivenUpRow, barriers: int) -> None:
         """Note that a row which was retried alone is not tried again. barriers: number of those before its last emit."""
-        self._given_up_alone.append((barriers, row))
+        self._given_up_alone.append((barriers, key, row))
 
     @property
     def number_given_up(self) -> int:
@@ -271,7 +283,7 @@ class FailedRows:
 
     def letters(self) -> list[GivenUpRow]:
         """Return the rows of before the barrier that were given up."""
-        return self._letters[: self._letters_before] + [row for barriers, row in self._given_up_alone if barriers < self._barriers]
+        return self._letters[: self._letters_before] + [row for barriers, _, row in self._given_up_alone if barriers < self._barriers]
 
     # The checkpoint
 
@@ -285,15 +297,19 @@ class FailedRows:
     @property
     def to_emit_again(self) -> int:
         """Emits of the pass that begins until the source is where the one before it has ended. 0: it had emitted nothing."""
-        return max(1, self._pass_rows - self._copies_given_up - len(self.suspects)) if self._pass_rows else 0
+        return max(2, self._pass_rows - self._copies_given_up - len(self.suspects)) if self._pass_rows else 0
 
     @property
     def _left_to_repeat(self) -> int:
         """Rows of the failed passes that a commit of the last barrier does not cover, because a source may begin slowly."""
         return max(0, self._to_repeat - (self._emitted_before - self._began + self.skipped_before.total()))
 
-    def note_committed(self) -> None:
-        """Forget what has failed before the barrier. Whatever has failed by now has failed behind it, or the commit would be refused."""
+    def note_committed(self) -> int:
+        """Forget what has failed before the barrier. Return the number of emits that are committed.
+
+        Whatever has failed by now has failed behind the barrier, or the commit would be refused.
+        """
+        committed = self._emitted_before - self._began
         self._to_repeat, self._began, self._pass_rows = self._left_to_repeat, self._emitted_before, 0
         self.given_up -= self.skipped_before
         self._skipped -= self.skipped_before
@@ -307,6 +323,7 @@ class FailedRows:
         if not self._to_repeat:
             self.passes = Counter({(key, copy): self.passes[key, copy] for key, copies in self.given_up.items() for copy in range(copies)})
             self._reasons = {key: self._reasons[key] for key in self.given_up}
+        return committed
 
     def counts(self, task_index: int, *, commits: bool) -> list[RowCount]:
         """Return what a new process must know. commits: for the write of a commit, without the rows that it passes."""

@@ -26,6 +26,10 @@ FORGETS: Final = (
     "memory:// forgets at the end of each process what the target has. Set state_provider to a durable store, such as sqlite:///out.db. "
     "To begin anew, empty the target, and let it forget: python -m engine committers forget FILE.py. Or begin with another target."
 )
+LACKS_SOME: Final = (
+    "If the target was restored, restore its newest copy. If the topology has run without this committer, begin with another target, which "
+    "will have what comes from now on. Nothing was changed."
+)
 
 
 class OutputHandler(DurableBarrierHandler):
@@ -96,17 +100,24 @@ class OutputHandler(DurableBarrierHandler):
         if committing is not None:
             await self._commit_frozen(committing)
         if outputs is not None and not outputs.is_compared(self._context.task_index):
-            await self._repeat(partial(self._compare_txids, record.decided_txid), "the comparison of txids")
+            is_published = committing is None or not outputs.was_staged
+            compare = partial(self._compare_txids, record.decided_txid, is_published=is_published)
+            await self._repeat(compare, "the comparison of txids")
             outputs.note_compared(self._context.task_index)
         self._bolt.begin_interval(record.decided_txid + 1, record.round + 1)
 
-    async def _compare_txids(self, decided_txid: int) -> None:
-        """Raise FatalError if the target has a later txid than the record (EO-9)."""
-        published = await self._bolt.published_txid()
-        if published is not None and published > decided_txid:
+    async def _compare_txids(self, decided_txid: int, *, is_published: bool) -> None:
+        """Raise FatalError if the target has a later txid than the record, or lacks some that it will not do without (EO-9).
+
+        is_published: False while other tasks may still publish the decided txid.
+        """
+        published = await self._bolt.published()
+        if published is None:
+            return
+        newest, where = published.newest_txid, f"committer {self._context.component_id!r}: its target has the output of checkpoint"
+        if newest > decided_txid:
             what = "nothing" if decided_txid < 0 else f"checkpoint {decided_txid}"
-            raise FatalError(
-                f"committer {self._context.component_id!r}: its target has the output of checkpoint {published}, but the state provider "
-                f"has committed {what}",
-                hint=FORGETS if self._context.config.state_provider.startswith("memory:") else IS_BEHIND,
-            )
+            hint = FORGETS if self._context.config.state_provider.startswith("memory:") else IS_BEHIND
+            raise FatalError(f"{where} {newest}, but the state provider has committed {what}", hint=hint)
+        if 0 <= newest < decided_txid - (not is_published) and published.refuses_gaps:
+            raise FatalError(f"{where} {newest}, and lacks what was committed since, up to checkpoint {decided_txid}", hint=LACKS_SOME)

@@ -148,6 +148,10 @@ class RowRetries:
         self._owed = []
         return owed, others
 
+    def failed(self) -> list[tuple[RowRetry, Failure]]:
+        """Return the rows that wait because they have failed in this pass."""
+        return [(retry, retry.failure) for _, _, retry in sorted(self._waiting) if retry.failure is not None]
+
     def clear(self) -> None:
         """Forget all rows, because the source emits again what was not committed."""
         self._waiting.clear()

@@ -16,11 +16,19 @@ from engine.checkpoint.machine import Machine, Step
 from engine.checkpoint.one_by_one import MOST_KEPT, KeptRows, OneByOne
 from engine.checkpoint.owed_rows import MarkedRow, OwedRows, RowRetry
 from engine.checkpoint.row_retries import RowRetries
-from engine.checkpoint.stored_positions import CODEC, SourceLayout, StoredPositions, encoded_positions, partition_named, positions_of
-from engine.errors import Failure, FatalError
+from engine.checkpoint.stored_positions import (
+    CODEC,
+    SourceLayout,
+    StoredPositions,
+    current_position,
+    encoded_positions,
+    has_moved,
+    partition_named,
+    positions_of,
+)
+from engine.errors import Failure
 from engine.log import EngineLogger
 from engine.names import ACKER_COMPONENT, CHECKPOINT_STREAM
-from engine.raised import raised_text
 from engine.topology.task_port import RunPort, SourceHandler, SpoutPort, SpoutPortUser
 from engine.waits import waiting_for
 
@@ -97,8 +105,8 @@ class Sources:
         """Return the entries of the ledger with the positions of the PREPARE. A partition that nobody has reported keeps its position."""
         entries: dict[str, object] = {}
         for name, layout in self.layouts.items():
-            positions = self._committed.get(name, {}) | self._taken.get(name, {})
-            entries |= StoredPositions(name, layout.partitioned, layout.tasks, positions).entry()
+            encoded = self._committed.get(name, {}) | self._taken.get(name, {})
+            entries |= StoredPositions(name, layout.partitioned, layout.tasks, encoded).entry()
         return entries
 
     def changes(self, machine: Machine) -> dict[str, object]:
@@ -106,9 +114,8 @@ class Sources:
         record, step = machine.record, machine.step
         commits = record.phase == "committing"
         letters = self.begin_commit(record.txid, record.prepared_round) if step is Step.COMMIT else {}
-        gives_up = any(each is not None for each in letters.values())
         positions = self.entries() | self.owed.entries() if commits else {}
-        starts = self.one_by_one.entries(step, gives_up=gives_up) if self else {}
+        starts = self.one_by_one.entries(step, gives_up=any(each is not None for each in letters.values())) if self else {}
         return positions | self.changed_counts(commits=commits) | letters | starts
 
     def changed_counts(self, *, commits: bool) -> dict[str, object]:
@@ -143,8 +150,7 @@ class Sources:
         committed = self._committed.get(component_id, {})
         if self.layouts[component_id].partitioned:
             return {partition_named(name, True): CODEC.decode(position) for name, position in committed.items()} or None
-        position = committed.get(str(task_index))
-        return None if position is None else CODEC.decode(position)
+        return CODEC.decode(committed[str(task_index)]) if str(task_index) in committed else None
 
     def note_taken(self, component_id: str, task_index: int, position: Any) -> None:
         """Note the position of a task at the barrier. Raises FatalError for a position that cannot be stored."""
@@ -165,7 +171,7 @@ class Sources:
             task.begin_pass()
         may_limit = not (self.passes.in_outage or self.one_by_one.is_cautious)
         for task in self.tasks:
-            task.repeat_only(task.rows.to_emit_again if may_limit else 0)
+            task.repeat_only(task.rows.to_emit_again // (1 + self.passes.differed) if may_limit else 0)
 
     @property
     def is_repeating(self) -> bool:
@@ -244,8 +250,8 @@ class SourceTask(SourceHandler):
             self._lost()  # the acker has lost all its trees, and no row is to blame
             return
         key = self._key_of(*row[:3])
-        is_one_by_one = self._sources.one_by_one.is_cautious or key in self.rows.went_alone
-        retry = None if is_one_by_one else self.retries.retry_of(row, failure, had_no_effect=had_no_effect)
+        may_go_alone = had_no_effect and not self._sources.one_by_one.is_cautious and key not in self.rows.went_alone
+        retry = self.retries.retry_of(row, failure, had_no_effect=may_go_alone)
         if retry is None:
             self.rows.note_failed(key, row, failure)
             return
@@ -254,7 +260,7 @@ class SourceTask(SourceHandler):
             self.retries.note_failed(retry)
         elif self._sources.passes.may_give_up():
             given_up = GivenUpRow(self.component_id, retry.row, failure, retry.failures)
-            self.rows.give_up_alone(given_up, retry.barriers)  # no state has anything of it, so nothing is repeated
+            self.rows.give_up_alone(key, given_up, retry.barriers)  # no state has anything of it, so nothing is repeated
             self._report(given_up, alone=True)
         else:
             self.rows.note_failed(key, row, failure)  # the next passes wait for room
@@ -282,9 +288,12 @@ class SourceTask(SourceHandler):
     def take_owed(self, acked: Mapping[str, int]) -> list[RowRetry]:
         """Return the rows of before the barrier that are still to be retried. Those that may not be left out repeat the interval."""
         owed, others = self.retries.take_owed(acked)
-        for retry, failure in others:
-            self.rows.note_failed(self._key_of(*retry.row), (*retry.row, retry), failure)
+        self.rows.note_failed_alone(others, self._key_of)
         return owed
+
+    def end_pass(self) -> None:
+        """Let the rows that still wait to be retried alone count as failed in this pass, which is repeated."""
+        self.rows.note_failed_alone(self.retries.failed(), self._key_of)
 
     # The checkpoint
 
@@ -300,20 +309,14 @@ class SourceTask(SourceHandler):
         await self.emit_kept()  # a poll that was awaited may have brought more of them
         if self._spout is None:
             return  # it has died, so a recovery comes
-        self._position = self._current_position()
+        self._position = current_position(self._spout, self.component_id)
         self._sources.note_taken(self.component_id, self.task_index, self._position)
         self._emitted_before = self._port.emitted
         self.rows.note_barrier(self._new_rows)
         self.retries.note_barrier()
-        self.repeat_only(0)
+        if not self._sources.passes.differed:
+            self.repeat_only(0)
         self._port.emit_control(tuple(barrier), None, CHECKPOINT_STREAM)
-
-    def _current_position(self) -> Any:
-        try:
-            return self._spout.position()
-        except Exception as error:
-            text = f"spout {self.component_id!r}: position() raised {raised_text(error)}"
-            raise FatalError(text, hint="It returns the position behind the last emitted row, and may not raise.") from error
 
     async def verdicts_arrived(self) -> None:
         """Wait until all failures of before the barrier are known."""
@@ -325,7 +328,7 @@ class SourceTask(SourceHandler):
         if self._port.emitted != self._emitted_before or self.kept:
             return True
         try:
-            return self._spout is not None and self._position is not None and self._spout.position() != self._position
+            return self._spout is not None and self._position is not None and has_moved(self._spout.position(), self._position)
         except Exception:  # noqa: BLE001 - raised again by `prepare`, which names the spout
             return True
 
@@ -333,7 +336,8 @@ class SourceTask(SourceHandler):
         """Tell the spout, and forget the failures of before the barrier."""
         if self._sources.letters is not None:
             self._port.note_given_up(len(self.rows.letters()), outlive_run=self._sources.letters.outlive_run)
-        self.rows.note_committed()
+        rows = self.rows.note_committed()
+        self.repeat_only(2 * rows if self._sources.passes.differed else 0)
         self.kept.retried.clear()
         self._use_filter()
         self._tell(self._position)
@@ -364,7 +368,6 @@ class SourceTask(SourceHandler):
 
     @property
     def run(self) -> RunPort:
-        """The run's port."""
         return self._port.run
 
     def take_kept(self) -> Row | None:
@@ -403,9 +406,7 @@ class SourceTask(SourceHandler):
         self.rows.begin_pass(self._new_rows)
         self.kept.begin_pass()
         self.retries.clear()
-        self._emitted_before = self._port.emitted
-        if self.rows.given_up:
-            self._emitted_before -= 1  # what is given up is work for a checkpoint, too
+        self._emitted_before = self._port.emitted - bool(self.rows.given_up)  # what is given up is work for a checkpoint, too
         self._use_filter()
 
     def _accepts(self, values: Values, stream: str, message_id: Any) -> bool:

@@ -65,6 +65,11 @@ class StagedOutputs:
             if any(delta.txid > record.decided_txid for delta in staged):
                 await patiently(partial(store.drop, record.decided_txid))
 
+    @property
+    def was_staged(self) -> bool:
+        """True if the run that made the last commit had this committer."""
+        return self._stored_tasks > 0
+
     def unpublished(self, task_index: int, txid: int) -> list[StagedTask]:
         """Return the output of a commit that a task has to publish: its own, and that of tasks that exist no longer."""
         return [

@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 from engine.checkpoint.machine import settled_at_start
 from engine.checkpoint.record_entries import LEDGER, StoredEntries, record_entry
 from engine.errors import FatalError, StateError
+from engine.raised import raised_text
 from engine.safe_text import safe_repr, safe_str
 from engine.state import StateProvider
 from engine.state.codec import MessagePack, Unencodable
@@ -93,6 +94,24 @@ def encoded_positions(layout: SourceLayout, task_index: int, position: Any, othe
     except Unencodable as error:
         hint = "Return numbers, texts, bytes, lists or dicts."
         raise FatalError(f"{where}, which cannot be stored: {safe_str(error)}", hint=hint) from None
+
+
+def current_position(spout: Any, component_id: str) -> Any:
+    """Return a copy of the position of a spout, which may be an object that it changes. What cannot be stored is returned as it is."""
+    try:
+        position = spout.position()
+    except Exception as error:
+        text = f"spout {component_id!r}: position() raised {raised_text(error)}"
+        raise FatalError(text, hint="It returns the position behind the last emitted row, and may not raise.") from error
+    try:
+        return CODEC.decode(CODEC.encode(position))
+    except Unencodable:
+        return position
+
+
+def has_moved(position: Any, copy: Any) -> bool:
+    """Tell whether a position is another one than that of which `copy` was made. A NaN is equal to its copy only in its bytes."""
+    return bool(position != copy) and CODEC.encode(position) != CODEC.encode(copy)
 
 
 def entry_name(component_id: str) -> str:

@@ -65,6 +65,8 @@ class BoltExecutor(Executor):
         """Calls that raised and were made again, and rows that the target of the committer has refused."""
         self.committed_acks = 0
         """Inputs that the task had acked at the last commit of its state."""
+        self.lost_inputs: list[Tuple] = []
+        """Inputs that a fault has lost. Nobody will settle them, so a checkpoint waits for them until their rows have timed out (EO-3)."""
         self._died_before = self._waits_for_calls = False
         self._burst_error: tuple[BaseException, int] | None = None
         """Error of a burst whose tuples run again one by one, and their number. None after one of them has raised."""
@@ -168,6 +170,7 @@ class BoltExecutor(Executor):
     def drop_inputs(self, failure: Failure) -> None:
         """Drop all inputs, because their trees fail at the spouts (EO-5)."""
         self.core.drop_inputs(failure)
+        self.lost_inputs.clear()
         self._open_controls.clear()
         self._burst_error = None
 

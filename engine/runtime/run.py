@@ -136,7 +136,7 @@ class Run:
         )
         self._assembly = assemble(plan, run_context)
         self._run_context = run_context
-        port.spouts, port.bolts = self._assembly.user_spouts, self._assembly.bolts
+        port.spouts, port.bolts, port.ackers = self._assembly.user_spouts, self._assembly.bolts, self._assembly.ackers
         self._traces = MessageTraces(self._assembly, run_context)
         self._supervisor = Supervisor(
             topology.name, self._assembly, self.config, self._features, generator_errors=run_context.generator_errors
@@ -323,6 +323,8 @@ class Run:
         for bolt in self._assembled.bolts:
             if bolt.info.task_id == task_id:
                 bolt.core.lose(tup)
+                if tup.roots:
+                    bolt.lost_inputs.append(tup)
 
     def task_ids(self, component_id: str) -> tuple[int, ...]:
         """Return the task ids of a component, ascending. The component id of the ackers is `__acker`."""

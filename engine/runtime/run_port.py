@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import EngineBug, Failure
+from engine.runtime.acker_executor import AckerExecutor
 from engine.runtime.bolt_executor import BoltExecutor
 from engine.runtime.spout_executor import SpoutExecutor
 
@@ -19,6 +20,7 @@ class LiveRunPort:
         self._ledger_of = ledger_of
         self.spouts: Sequence[SpoutExecutor] = ()
         self.bolts: Sequence[BoltExecutor] = ()
+        self.ackers: Sequence[AckerExecutor] = ()
         self._shown: dict[str, dict[int, Callable[[], Any]]] = {}
         self._begin_commit: Callable[[], None] | None = None
         self.take_back: Callable[[Failure, Callable[[], Awaitable[None]]], Awaitable[None]] | None = None
@@ -59,6 +61,10 @@ class LiveRunPort:
         if self._ledger_of is None:
             raise EngineBug("a ledger was asked for in a run that has no store", name=name)
         return self._ledger_of(name)
+
+    def tell_failures(self) -> None:
+        for acker in self.ackers:
+            acker.core.tell_failures()
 
     def cut_acks(self) -> None:
         for spout in self.spouts:

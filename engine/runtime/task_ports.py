@@ -142,6 +142,7 @@ class BoltTask(Protocol):
     has_been_ready: bool
     committed_acks: int
     given_up: int
+    lost_inputs: list[Tuple]
     orders: Orders
 
     @property
@@ -188,11 +189,11 @@ class ExecutorBoltPort:
 
     @property
     def has_unsettled(self) -> bool:
-        return bool(self._task.core.oldest_taken(1)) or self._task.core.retrying > 0
+        return bool(self._task.core.oldest_taken(1) or self._task.lost_inputs) or self._task.core.retrying > 0
 
     @property
     def oldest_unsettled(self) -> Tuple | None:
-        return next(iter(self._task.core.oldest_taken(1)), None)
+        return next(iter(self._task.core.oldest_taken(1) or self._task.lost_inputs), None)
 
     def close_gate(self) -> None:
         self._task.core.gate(True)

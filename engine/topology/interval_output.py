@@ -34,8 +34,17 @@ class IntervalOutput(ABC):
         """
 
     @abstractmethod
-    async def published_txid(self) -> int | None:
-        """Return the newest txid that has been published, -1 before the first. None: the target does not tell."""
+    async def published(self) -> "Published | None":
+        """Return what the target has. None: it does not tell."""
+
+
+class Published(NamedTuple):
+    """What the target of a committer has, before the first interval of a process."""
+
+    newest_txid: int
+    """-1 before the first."""
+    refuses_gaps: bool
+    """True if it refuses a txid after a missing one."""
 
 
 class RefusedRow(NamedTuple):

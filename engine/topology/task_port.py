@@ -50,6 +50,9 @@ class RunPort(Protocol):
         before_drop: called when none of them runs, and nothing is dropped yet. Cancelling the caller does not break the rollback off.
         """
 
+    def tell_failures(self) -> None:
+        """Tell the exact spouts of the rows that have failed, although other tuples of them are not settled, because all are dropped soon."""
+
     def cut_acks(self) -> None:
         """Let the acks that have arrived by now leave with the next `release_acks`. Called before a barrier is sent anywhere (EO-4)."""
 

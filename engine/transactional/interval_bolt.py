@@ -19,7 +19,7 @@ from engine.raised import raised_text
 from engine.safe_text import safe_repr, safe_str
 from engine.state.codec import Codec, Unencodable
 from engine.topology import ComponentSpec
-from engine.topology.interval_output import IntervalOutput, RefusedRow
+from engine.topology.interval_output import IntervalOutput, Published, RefusedRow
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import BURST_SETTLER, BatchBolt, BurstBolt, FailedBatch
 from engine.transactional.batch_collectors import ATTEMPT_FIELD
@@ -320,10 +320,10 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
         finally:
             await self._clean_up(interval)
 
-    async def published_txid(self) -> int | None:
-        interval = self._new_interval(self._attempt, self.context, self._resources)
-        read = getattr(interval.instance, "published_txid", None)
-        return None if read is None else await _maybe(read()) - FIRST_TXID
+    async def published(self) -> Published | None:
+        instance = self._new_interval(self._attempt, self.context, self._resources).instance
+        read = getattr(instance, "published_txid", None)
+        return None if read is None else Published(await _maybe(read()) - FIRST_TXID, getattr(instance, "refuses_gaps", False))
 
     async def forget(self) -> None:
         """Let the target forget all txids (EO-11). Raises UsageError if the class of the committer cannot do that."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from engine import SpoutExhausted
-from tests.checkpoint.scenarios.kit import Numbers, counted, once
+from engine import SpoutExhausted, Tuple
+from tests.checkpoint.scenarios.kit import Numbers, PassOn, counted, once
 
 
 @pytest.mark.guarantee("EO-1")
@@ -38,3 +38,38 @@ def test_a_position_that_moves_without_an_emit_is_committed() -> None:
 
     counted(partial(Skips, 500))
     assert told[-1] == 400
+
+
+@pytest.mark.guarantee("EO-1")
+def test_a_spout_that_returns_the_dict_it_changes_is_told_what_is_committed() -> None:
+    """Told of rows that are not committed, it might let its source forget them."""
+    told: list[tuple[int, int]] = []
+
+    class Live(Numbers):
+        partitioned = True
+
+        def seek(self, position: dict[str, int] | None) -> None:
+            self.offsets = position or {"only": 0}
+
+        def position(self) -> dict[str, int]:  # type: ignore[override]
+            return self.offsets
+
+        @property
+        def next(self) -> int:  # type: ignore[override]
+            return self.offsets["only"]
+
+        @next.setter
+        def next(self, number: int) -> None:
+            self.offsets["only"] = number
+
+        def committed(self, position: dict[str, int]) -> None:
+            told.append((position["only"], self.next))
+
+    class Waits(PassOn):
+        async def execute(self, tup: Tuple) -> tuple[Any, ...]:  # type: ignore[override]
+            await asyncio.sleep(0.3)
+            return super().execute(tup)
+
+    assert counted(partial(Live, 40, pace_secs=0.1), Waits) == once(40)
+    assert told[-1] == (40, 40)
+    assert all(committed < emitted for committed, emitted in told[:-1])

@@ -194,7 +194,7 @@ def test_a_second_run_without_a_durable_store_is_told_of_it(tmp_path: Path) -> N
 
 
 def _sql(folder: Path) -> SqlCommitter:
-    return SqlCommitter(SqliteDatabase(folder / "rows.db"), "INSERT INTO rows VALUES ($1)", fields="n")
+    return SqlCommitter(SqliteDatabase(folder / "rows.db"), "INSERT INTO rows VALUES ($1)", fields="n", key="n")
 
 
 COMMITTERS: dict[str, Any] = {
@@ -219,6 +219,52 @@ def test_a_target_that_is_ahead_of_the_state_is_refused_with_both_numbers(kind: 
         shutil.move(tmp_path / "older.db", tmp_path / "state.db")
     with pytest.raises(ComponentError, match=rf"has the output of checkpoint \d+, but the state provider has committed {lost}"):
         run_topology(topology(committer), state_in(tmp_path))
+
+
+@pytest.mark.parametrize("kind", COMMITTERS)
+def test_a_target_that_lacks_what_a_run_without_its_committer_has_committed_is_refused_before_anything_is_decided(
+    kind: str, tmp_path: Path
+) -> None:
+    """Refused by the target in its COMMIT only, the run could start neither with the committer nor without it. A folder has no gaps."""
+    sqlite3.connect(tmp_path / "rows.db").execute("CREATE TABLE rows (n INTEGER)").connection.close()
+    committer = COMMITTERS[kind](tmp_path)
+    run_topology(topology(committer, rows=20), state_in(tmp_path))
+    other = Target()
+    run_topology(topology(lambda: Writing(other), rows=40, name="other"), state_in(tmp_path))
+    if kind == "files":
+        run_topology(topology(committer), state_in(tmp_path))
+        return
+    with pytest.raises(ComponentError, match=r"has the output of checkpoint \d+, and lacks what was committed since, up to checkpoint \d+"):
+        run_topology(topology(committer), state_in(tmp_path))
+    run_topology(topology(lambda: Writing(other), name="other"), state_in(tmp_path))
+    assert Counter(other.rows) == Counter(range(20, ROWS))
+
+
+@pytest.mark.parametrize("kind", ["values", "sql"])
+def test_a_task_with_nothing_to_publish_does_not_miss_what_the_others_still_publish(kind: str, tmp_path: Path) -> None:
+    """Given a start in COMMITTING with more tasks than before, then the new ones compare the txids while the others publish."""
+    sqlite3.connect(tmp_path / "rows.db").execute("CREATE TABLE rows (n INTEGER)").connection.close()
+    committer, ended = COMMITTERS[kind](tmp_path), []
+
+    class Ends:
+        def create(self) -> Any:
+            made = committer.create()
+
+            async def end(*args: Any) -> None:
+                if made.attempt.txid == 3:
+                    ended.append(True)
+                    raise FatalError("the end", hint="none")
+                await finish(*args)
+
+            name = "publish" if hasattr(made, "publish") else "finish_batch"
+            finish = getattr(made, name)
+            setattr(made, name, end)
+            return made
+
+    with pytest.raises(ComponentError, match="the end"):
+        run_topology(topology(Ends(), rows=40), state_in(tmp_path))
+    assert ended
+    run_topology(topology(committer, tasks=3), state_in(tmp_path))
 
 
 @pytest.mark.parametrize("ending", ["drain", "stop"])

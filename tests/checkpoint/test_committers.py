@@ -84,11 +84,11 @@ class WritingBursts(BurstBolt):
         self.target.write(self, self.rows)  # type: ignore[arg-type]
 
 
-def topology(committer: Any, rows: int = ROWS, tasks: int = 1, **settings: Any) -> Topology:
-    """Build numbers > out, with about ten checkpoints."""
+def topology(committer: Any, rows: int = ROWS, tasks: int = 1, name: str = "out", **settings: Any) -> Topology:
+    """Build numbers > out, with about ten checkpoints. name: of the committer."""
     builder = TopologyBuilder("committed")
     builder.set_spout("numbers", partial(Numbers, rows, pace_secs=0.05, burst=2))
-    builder.set_committer("out", committer, tasks, **settings).fields_grouping("numbers", "n")
+    builder.set_committer(name, committer, tasks, **settings).fields_grouping("numbers", "n")
     return builder.build()
 
 

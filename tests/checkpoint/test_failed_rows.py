@@ -60,6 +60,36 @@ def test_rows_that_always_fail_are_given_up_after_max_retries_passes(max_retries
     assert all(f"failed in {passes}, and was given up" in text for text in given_up(finished))
 
 
+class Order:
+    """A value that MessagePack cannot write, and whose repr is its address."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+@pytest.mark.guarantee("EO-6")
+def test_a_row_of_objects_is_known_again_although_they_are_others_in_each_pass() -> None:
+    calls: Counter[int] = Counter()
+
+    class Orders(Numbers):
+        def next_tuple(self) -> None:
+            if self.next >= self.rows:
+                raise SpoutExhausted
+            self.collector.emit((Order(self.next),))
+            self.next += 1
+
+    class Takes(Tally):
+        def execute(self, tup: Tuple) -> None:
+            number = tup["n"].number
+            calls[number] += 1
+            if number == 7:
+                raise ValueError("bad")
+            self.state.put(number, self.state.get(number, 0) + 1)
+
+    assert counted(partial(Orders, 20), count=Takes) == once(20) - Counter([7])
+    assert calls[7] == 3
+
+
 @pytest.mark.guarantee("EO-6")
 @pytest.mark.parametrize("ids", [False, True])
 @pytest.mark.parametrize(("max_retries", "times"), [(1, "1 time"), (2, "2 times"), (3, "3 times"), (7, "7 times")])
@@ -73,6 +103,49 @@ def test_without_an_effect_a_row_that_always_fails_is_given_up_alone(max_retries
     assert all(f"failed {times}, and was given up" in text for text in given_up(finished))
     assert finished.snapshot.undone is not None
     assert finished.snapshot.undone.failed == 2
+
+
+@pytest.mark.guarantee("EO-6")
+@pytest.mark.parametrize("seed", range(5))
+def test_a_bad_row_whose_failure_kills_its_task_does_not_hit_other_rows_for_ever(seed: int) -> None:
+    """Tried alone anew in each pass, it would kill the task with its neighbours each time, so that no pass succeeds."""
+
+    class Looks(PassOn):
+        concurrency = 6
+
+        async def execute(self, tup: Tuple) -> Any:  # type: ignore[override]
+            await asyncio.sleep(self.context.random.random() * 0.2)
+            if tup["n"] % 50 == 7:
+                raise ValueError("bad")
+            yield (tup["n"],)
+
+    config = FAST.replace(state_checkpoint_interval_ms=200, on_error="restart", max_task_restarts=1000, seed=seed)
+    assert counted(partial(Numbers, 150, burst=7), Looks, config=config, limit_secs=600) == once(150) - Counter([7, 57, 107])
+
+
+@pytest.mark.guarantee("EO-6")
+def test_a_row_that_kills_a_stateful_task_is_given_up_although_its_tree_has_slow_branches() -> None:
+    """The death begins the recovery before the tree is settled. Never told, the failure would count in no pass, and the run would end."""
+
+    class Slow(BasicBolt):
+        concurrency = 100
+
+        async def execute(self, tup: Tuple) -> None:
+            await asyncio.sleep(0.3)
+
+    class Bad(Tally):
+        def execute(self, tup: Tuple) -> None:
+            super().execute(tup)
+            if tup["n"] == 7:
+                raise ValueError("bad")
+
+    told, builder = Told(), TopologyBuilder("failed")
+    builder.set_spout("numbers", partial(Numbers, 20))
+    builder.set_bolt("slow", Slow).shuffle_grouping("numbers")
+    builder.set_bolt("count", partial(Bad, told)).shuffle_grouping("numbers")
+    finished = run_topology(builder.build(), FAST.replace(on_error="restart"), limit_secs=600)
+    assert told.counts() == once(20) - Counter([7])
+    assert len(given_up(finished)) == 1
 
 
 @pytest.mark.guarantee("EO-6")

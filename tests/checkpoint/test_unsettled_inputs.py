@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from engine import Bolt, TopologyBuilder, Tuple
-from engine.testing import Finished, KillTask, run_topology
-from tests.checkpoint.scenarios.kit import FAST, Numbers, Told, once
+from engine.testing import DropTuple, Finished, KillTask, run_topology
+from tests.checkpoint.scenarios.kit import FAST, Numbers, Told, counted, once
 from tests.checkpoint.test_sources import plain
 
 
@@ -100,3 +100,10 @@ def test_with_at_least_once_no_checkpoint_waits_for_a_join_by_hand() -> None:
     assert counts == once(40)
     assert finished.snapshot.checkpoint is not None
     assert finished.snapshot.checkpoint.committed > 3
+
+
+@pytest.mark.guarantee("EO-3")
+def test_no_checkpoint_passes_an_input_that_a_fault_has_lost() -> None:
+    """Committed before the lost row times out, the row would be gone."""
+    config = FAST.replace(state_checkpoint_interval_ms=100, message_timeout_secs=5)
+    assert counted(partial(Numbers, 100, pace_secs=0.01), config=config, faults=[DropTuple("numbers", "count", number=30)]) == once(100)

@@ -61,6 +61,8 @@ class SqlWriter(BurstBolt):
     is_committer: ClassVar[bool] = True
     needs_transactional_spout: ClassVar[bool] = True
     """True, because the effects of a statement cannot be taken back, so a replay must have the same rows."""
+    refuses_gaps: ClassVar[bool] = True
+    """The table takes no batch whose predecessor it does not have (TX-12)."""
 
     def __init__(self, output: RowOutput, keyed_by: tuple[str, ...] | None) -> None:
         self._output = output

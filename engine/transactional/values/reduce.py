@@ -55,6 +55,8 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
 
     needs_transactional_spout: bool = False
     """`build()` reads this. Transactional values cannot be replaced, so an opaque spout is refused."""
+    refuses_gaps: ClassVar[bool] = True
+    """The map takes no batch whose predecessor it does not have (TX-8)."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -264,7 +264,7 @@ def the_state_goes_back_by_one_commit() -> Counter[int]:
 
 
 def txids_are_not_compared(patch: Patch) -> None:
-    async def compare_txids(self: OutputHandler, decided_txid: int) -> None:
+    async def compare_txids(self: OutputHandler, decided_txid: int, *, is_published: bool) -> None:
         return None
 
     patch.setattr(OutputHandler, "_compare_txids", compare_txids)
