@@ -63,7 +63,8 @@ class TargetBolt(Bolt):
         try:
             if self._forgets:
                 await committer.forget()
-            self._answers[self._spec.component_id] = await committer.published_txid()
+            published = await committer.published()
+            self._answers[self._spec.component_id] = None if published is None else published.newest_txid
         except EngineError as error:
             self._answers[self._spec.component_id] = error
         except Exception as error:  # noqa: BLE001 - a committer of the user, and the command shows it
