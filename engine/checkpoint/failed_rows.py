@@ -141,14 +141,12 @@ class FailedRows:
         """The last failure of each row that has a count."""
         self.given_up: Counter[RowKey] = Counter()
         """Number of copies of each row that were given up."""
-        self._copies_given_up = 0
-        """The sum of these numbers."""
+        self._copies_given_up = 0  # the sum of these numbers
         self._skipped: Counter[RowKey] = Counter()
         """Copies that were given up and not emitted in this pass."""
         self.skipped_before: Counter[RowKey] = Counter()
         """Those of before the barrier."""
-        self._left_to_skip = 0
-        """Copies that were given up, and not skipped yet in this pass."""
+        self._left_to_skip = 0  # copies that were given up, and not skipped yet in this pass
         self._letters: list[GivenUpRow] = []
         """The skipped rows, in their order."""
         self._letters_before = 0
