@@ -82,7 +82,7 @@ class KilledExact(KilledTopology[Killed, Death]):
         async with provider_of(self.places.state).inventory().look(TOPOLOGY) as stored:
             sources.take_up(await stored.entries(LEDGER), has_state=False)
         owed = Counter(row.decode()[0][0] for task in range(tasks) for row in sources.owed.of("numbers", task))
-        return {task: sources.position_of("numbers", task) for task in range(tasks)}, owed
+        return {task: sources.positions.of_task("numbers", task) for task in range(tasks)}, owed
 
     async def _faults(self, expected: Counter[int]) -> list[str]:
         found = await read_with_tools(self.places.state, TOPOLOGY)

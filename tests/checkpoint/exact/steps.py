@@ -74,7 +74,7 @@ def state_in_rollback(handler: Any, *rest: Any) -> bool:
 
 
 _SOURCES: Final = "engine.checkpoint.sources:Sources"
-_SOURCE: Final = "engine.checkpoint.source_task:SourceTask"
+_SOURCE: Final = "engine.checkpoint.sources:SourceTask"
 _RETRIES: Final = "engine.checkpoint.row_retries:RowRetries"
 _CHECKPOINTS: Final = "engine.checkpoint.checkpoints:Checkpoints"
 _HANDLER: Final = "engine.checkpoint.barrier_handler:StatefulBarrierHandler"
@@ -99,7 +99,7 @@ def _prepare_steps() -> Iterator[ExactStep]:
     yield ExactStep("record: before PREPARING", f"{_CHECKPOINTS}.save", before, of_phase("preparing"))
     yield ExactStep("record: PREPARING", f"{_CHECKPOINTS}.save", after, of_phase("preparing"))
     yield ExactStep("position: before it is taken", f"{_SOURCE}.prepare", before)
-    yield ExactStep("position: taken, before the barrier", f"{_SOURCES}.note_taken", after)
+    yield ExactStep("position: taken, before the barrier", "engine.checkpoint.positions:Positions.note_taken", after)
     yield ExactStep("barrier: sent", f"{_SOURCE}.prepare", after)
     yield ExactStep("barrier: has arrived", f"{_HANDLER}._prepare", before)
     yield ExactStep("delta: before it is staged", f"{_STATE}.write_frozen", before, has_changes)

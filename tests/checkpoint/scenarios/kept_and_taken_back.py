@@ -13,7 +13,7 @@ import pytest
 
 from engine import Bolt, Spout, SpoutExhausted, TopologyBuilder, Tuple
 from engine.checkpoint.barrier_handler import BarrierHandler, StatefulBarrierHandler
-from engine.checkpoint.sources import Sources
+from engine.checkpoint.positions import Positions
 from engine.runtime.bolt_executor import BoltExecutor
 from engine.runtime.rollback import Rollback
 from engine.runtime.spout_executor import SpoutExecutor
@@ -189,10 +189,10 @@ def unreported_partition() -> Counter[Any]:
 
 
 def unreported_partitions_are_forgotten(patch: Patch) -> None:
-    def note_committed(self: Sources) -> None:
+    def note_committed(self: Positions) -> bool:
         for component_id in self._taken:
             self._committed.pop(component_id, None)
-        unchanged(self)
+        return unchanged(self)
 
-    unchanged = Sources.note_committed
-    patch.setattr(Sources, "note_committed", note_committed)
+    unchanged = Positions.note_committed
+    patch.setattr(Positions, "note_committed", note_committed)
