@@ -7,15 +7,36 @@ end of the run. All counts are then stored, and must include all words.
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import engine
 from bench.kafka.job import Job, Tally, reading_job
 from bench.kafka.topics import WORDS_PER_LINE, lines_topic
 from bench.servers import store_url
-from bench.transactions.kafka_words import Split, WordCounts
-from engine import Config, Fields, Topology, TopologyBuilder
+from bench.transactions.kafka_words import Split
+from engine import Config, Fields, Topology, TopologyBuilder, Tuple
 from engine.kafka import KafkaSpout, KafkaSpoutConfig
-from engine.transactional.values import PostgresValues, ValueMap
+from engine.transactional.values import PostgresValues, ReducingCommitter, ValueMap
+
+
+class WordCounts(ReducingCommitter[str, int, int]):
+    """Adds the words of an interval to the counts."""
+
+    keyed_by = ("word",)
+
+    def __init__(self, values: ValueMap, tally: Tally) -> None:
+        self.values, self.tally = values, tally
+
+    def execute(self, tup: Tuple) -> None:
+        word = tup["word"]
+        self.partials[word] = self.partials.get(word, 0) + 1
+
+    def combine(self, stored: int | None, partial: int) -> int:
+        return (stored or 0) + partial
+
+    async def publish(self, pieces: Any) -> None:
+        await super().publish(pieces)
+        self.tally.count_records(sum(number for piece in pieces for _, number in piece))
 
 
 async def measure(records: int) -> dict[str, float]:

@@ -6,6 +6,8 @@ from bench.registry.runs import new_figures, new_percentiles, new_run
 from bench.registry.transactions import lines_run, quix_words, transactional_words
 from bench.work import Peer, Run, Work
 
+WORDS_LINES: Final = 1_000_000
+"""So many that there are several checkpoints."""
 _BESIDE: Final = {"warm_secs": 0.5, "measured_secs": 2.0}
 
 
@@ -26,10 +28,10 @@ EXACT: Final = (
         "exact",
         "committed-words",
         "words of a topic counted exactly once in PostgreSQL at checkpoints, beside batches and a peer",
-        lines_run("bench.exact.kafka_words:measure", 300_000, 60_000),
+        lines_run("bench.exact.kafka_words:measure", WORDS_LINES, 60_000),
         unit="word",
         peers=(
-            Peer("transactional", "the same committer in a transactional topology", transactional_words("postgres")),
+            Peer("transactional", "the same committer in a transactional topology", transactional_words("postgres", WORDS_LINES)),
             quix_words("quixstreams", "exactly once, Kafka to Kafka, a checkpoint every 2 s", grouped=True),
         ),
         needs=("kafka", "postgres"),

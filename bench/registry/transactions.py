@@ -32,9 +32,9 @@ def quix_words(name: str, note: str, *, grouped: bool) -> Peer:
     return Peer(name, note, lines_run("bench.peers.quix_apps:count_words", 30_000, 2_000, "kafka/quixstreams", grouped=grouped))
 
 
-def transactional_words(store: str) -> Run:
+def transactional_words(store: str, lines: int = 300_000) -> Run:
     """Return a run that counts the words of a topic in a transactional topology."""
-    return lines_run("bench.transactions.kafka_words:measure", 300_000, 60_000, store=store)
+    return lines_run("bench.transactions.kafka_words:measure", lines, 60_000, store=store)
 
 
 def _kafka_words(store: str) -> Work:

@@ -7,6 +7,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain, count
 from typing import Any, Final, cast
 
@@ -345,8 +346,14 @@ def _burst_of(rows: list[Tuple]) -> Any:
 
 
 def _stages(instance: BatchBolt) -> bool:
-    """True for a committer that stages its output itself, in place of its rows."""
-    return hasattr(instance, "stage")
+    """True for a committer that stages its output itself, in place of its rows. A subclass that overrides its `finish_batch` gets the rows."""
+    return _is_staging(type(instance))
+
+
+@lru_cache
+def _is_staging(kind: type) -> bool:
+    first = next((each for each in kind.__mro__ if vars(each).keys() & {"stage", "finish_batch"}), object)
+    return hasattr(kind, "stage") and "stage" in vars(first)
 
 
 def _awaited(result: object) -> Iterator[Awaitable[object]]:

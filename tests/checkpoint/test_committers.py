@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -21,7 +21,7 @@ from engine.transactional import BadRows, BurstBolt, Committer, FileCommitter, S
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.files.committer import OpenFolder
 from engine.transactional.files.output_files import OutputName
-from engine.transactional.values import ReduceInto, SqliteValues
+from engine.transactional.values import ReduceInto, ReducingCommitter, SqliteValues
 from tests.checkpoint.scenarios.kit import Numbers, Told, once
 from tests.checkpoint.slow_store import IN_USE, Conditions, Disk, SlowProvider
 
@@ -187,6 +187,34 @@ def test_values_count_each_row_once(tmp_path: Path) -> None:
     run_topology(topology(totals, tasks=3), faults=[KillTask("out", at_secs=1.0)])
     rows = sqlite3.connect(tmp_path / "totals.db").execute("SELECT key, value FROM totals").fetchall()
     assert {int(key): int(value) for key, value in rows} == dict.fromkeys(range(ROWS), 1)
+
+
+class Announced(ReducingCommitter[int, int, int]):
+    """Tells what a batch has added, when it is written."""
+
+    keyed_by = ("n",)
+    told: ClassVar[list[dict[int, int]]] = []
+
+    def __init__(self, values: SqliteValues) -> None:
+        self.values = values
+
+    def fold(self, partial: int | None, tup: Tuple) -> int:
+        return (partial or 0) + 1
+
+    def combine(self, stored: int | None, partial: int) -> int:
+        return (stored or 0) + partial
+
+    async def finish_batch(self) -> None:
+        await super().finish_batch()
+        self.told.append(dict(self.partials))
+
+
+@pytest.mark.guarantee("EO-9")
+def test_a_subclass_that_overrides_finish_batch_is_called_although_its_base_stages(tmp_path: Path) -> None:
+    Announced.told = []
+    finished = run_topology(topology(partial(Announced, SqliteValues(tmp_path / "totals.db", "totals"))))
+    assert finished.state == "complete"
+    assert sum(map(Counter, Announced.told), Counter()) == Counter(range(ROWS))
 
 
 def test_files_have_each_row_once(tmp_path: Path) -> None:
