@@ -17,8 +17,10 @@ from bench.process import RunFailed, call_in_process
 from engine import Config, Fields, Spout, StatefulBasicBolt, TopologyBuilder, Tuple
 
 KEYS_PER_BLOCK = 1000
-LATER_KEYS = 50
-"""Keys of each later row, so that the bolt is slower than the source."""
+LATER_ROWS = 1000
+"""Later rows of one poll."""
+LATER_STEPS = 500
+"""Additions for each later row, so that the bolt is slower than the source."""
 MAX_SPOUT_PENDING = 50_000
 """More than a mailbox holds."""
 
@@ -34,8 +36,9 @@ class Blocks(Spout):
     def next_tuple(self) -> None:
         if self.dies_at is not None and self.next == self.dies_at:
             return
-        self.next += 1
-        self.collector.emit((self.next,))
+        rows = 1 if self.next < self.blocks else LATER_ROWS
+        self.next += rows
+        self.collector.emit_many([(number,) for number in range(self.next - rows + 1, self.next + 1)])
 
     def seek(self, position: int | None) -> None:
         self.next = position or 0
@@ -49,7 +52,7 @@ class Blocks(Spout):
 
 
 class Keep(StatefulBasicBolt):
-    """Puts the keys of a block, or of a later row some of them."""
+    """Puts the keys of a block, or of a later row one of them."""
 
     def __init__(self, blocks: int, begins: asyncio.Queue[float]) -> None:
         self.blocks, self.begins, self.is_new = blocks, begins, True
@@ -60,8 +63,7 @@ class Keep(StatefulBasicBolt):
             self.begins.put_nowait(time.perf_counter())
         block: int = tup["block"]
         if block > self.blocks:
-            for number in range(block, block + LATER_KEYS):
-                self.state.put(number * 7919 % (self.blocks * KEYS_PER_BLOCK), block)
+            self.state.put(sum(range(block, block + LATER_STEPS)) % (self.blocks * KEYS_PER_BLOCK), block)
             return
         for number in range((block - 1) * KEYS_PER_BLOCK, block * KEYS_PER_BLOCK):
             self.state.put(number, number)
