@@ -91,7 +91,8 @@ class RowRetries:
         loop = asyncio.get_running_loop()
         heapq.heappush(self._waiting, (Clock.of(loop).now() + secs, next(self._order), retry))
         self._bytes += len(retry.encoded)
-        self._set_timer(loop)
+        if self._waiting[0][-1] is retry:
+            self._set_timer(loop)
 
     def _set_timer(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._timer is not None:

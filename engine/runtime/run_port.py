@@ -1,6 +1,5 @@
 """Implementation of `RunPort`: requests of tasks and features to the whole run."""
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -46,9 +45,10 @@ class LiveRunPort:
             await self.take_back(failure, before_drop)
 
     def acked(self) -> Mapping[str, int]:
-        counts: Counter[str] = Counter()
+        counts: dict[str, int] = {}
         for bolt in self.bolts:
-            counts[bolt.info.component_id] += bolt.core.acked
+            component_id = bolt.info.component_id
+            counts[component_id] = counts.get(component_id, 0) + bolt.core.acked
         return counts
 
     def show_in_snapshot(self, entry: str, task_id: int, read: Callable[[], Any]) -> None:
