@@ -166,7 +166,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
         self.port.run.tell_failures()
         for source in checkpoints.sources.tasks:
             await source.verdicts_arrived()
-        if checkpoints.sources.passes.have_failed:
+        if checkpoints.sources.passes.has_any:
             for source in checkpoints.sources.tasks:
                 source.end_pass()
         was_long = OUTAGE_BACKOFF.pause_secs(max(1, self._outages)) >= OUTAGE_BACKOFF.longest_secs

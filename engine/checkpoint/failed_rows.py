@@ -78,6 +78,11 @@ class Passes:
         """True if a row of before the last barrier has failed. What fails behind it repeats the next interval."""
         return any(task.has_failed_before_barrier for task in self.tasks)
 
+    @property
+    def has_any(self) -> bool:
+        """True if a row has failed since the last commit or rollback, also behind the barrier."""
+        return any(task.failed for task in self.tasks)
+
     def describe_failures(self) -> str:
         """Say how many rows have failed since the last commit or rollback, and why the first one has."""
         failed = self._failed()
@@ -94,7 +99,7 @@ class Passes:
         many, because that looks more like an outage.
         """
         self.differed = False
-        if not any(task.failed for task in self.tasks):
+        if not self.has_any:
             return True
         worked = {component_id for component_id, count in acked.items() if count > self.acked_before.get(component_id, 0)}
         self._lacks_room = False
