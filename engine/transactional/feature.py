@@ -48,8 +48,10 @@ class CommittersRun(FeatureRun):
         from engine.state.codec import codec_named
         from engine.transactional.interval_bolt import IntervalFactory
 
-        components = dict(topology.components)
+        components, codec = dict(topology.components), codec_named(self._config.state_codec)
+        # The checkpoints, which are opened before, have marked the spouts that cannot rewind, and whose rows reach a bolt that they know.
+        may_count_with_failures = any(spec.holds_acks for spec in topology.spouts)
         for spec in batched:
-            factory = IntervalFactory(spec, codec_named(self._config.state_codec), COMMITTER in spec.marks)
+            factory = IntervalFactory(spec, codec, COMMITTER in spec.marks, may_count_with_failures)
             components[spec.component_id] = replace(spec, factory=factory)
         return replace(topology, components=MappingProxyType(components))

@@ -23,7 +23,10 @@ class Interval:
     pieces: list[object] = field(default_factory=list)
     """What such a committer has staged."""
     taken: list[Tuple] = field(default_factory=list)
-    """The rows of a bolt that keeps none encoded, if the interval may count although a call has raised: after a retry or a diversion."""
+    """The rows of a bolt that keeps none encoded, if the interval may count although a call has raised.
+
+    So it may after a retry or a diversion, and after the failure of a row whose source cannot rewind.
+    """
     has_rows: bool = False
     is_spoiled: bool = False
     """True after a call that has raised, because it may have taken a part of its row. The rows are then executed again before the end."""

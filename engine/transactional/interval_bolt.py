@@ -36,10 +36,11 @@ FIRST_TXID: Final = 1
 class IntervalBolt(TrackedBurstBolt, IntervalOutput):
     """The bolt of a task, which gives the rows of each interval to an instance of the user's bolt."""
 
-    def __init__(self, spec: ComponentSpec, codec: Codec, *, commits: bool) -> None:
+    def __init__(self, spec: ComponentSpec, codec: Codec, *, commits: bool, may_count_with_failures: bool) -> None:
         self._spec = spec
         self._codec = codec
         self._commits = commits
+        self._keeps_taken = may_count_with_failures or spec.settings.holds_calls
         if spec.settings.holds_calls:
             self.burst_rows = 1  # so that a call that raises has taken no other row
         self._attempt = TransactionAttempt(0, 0)
@@ -110,7 +111,7 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
                 self._note_failed(interval, burst, tup, error)
             else:
                 done.append(tup)
-        if burst_error is not None and len(done) == len(burst) and not self._keeps_encoded(interval):
+        if burst_error is not None and len(done) == len(burst) and not (self._keeps_encoded(interval) or self._keeps_taken):
             interval.lost = burst_error  # the instance may have taken rows twice, and no row fails
         self._keep(interval, burst, done)
 
@@ -139,7 +140,7 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
         if not rows:
             return
         if not self._keeps_encoded(interval):
-            if self._spec.settings.holds_calls:
+            if self._keeps_taken:
                 interval.taken += rows
             return
         try:
@@ -394,7 +395,9 @@ class IntervalFactory:
     spec: ComponentSpec
     codec: Codec
     commits: bool
+    may_count_with_failures: bool
+    """An interval may count although a row has failed, because a source that cannot rewind repeats the row itself (CP-5)."""
 
     def create(self) -> IntervalBolt:
         """Return a new bolt."""
-        return IntervalBolt(self.spec, self.codec, commits=self.commits)
+        return IntervalBolt(self.spec, self.codec, commits=self.commits, may_count_with_failures=self.may_count_with_failures)

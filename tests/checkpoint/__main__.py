@@ -19,6 +19,7 @@ def main() -> int:
     plan = (draw_process_plan if arguments.processes else draw_plan)(arguments.seed)
     simulated = simulate(arguments.seed, processes=arguments.processes, quiet=False)
     pprint.pp(plan.world.bolts, width=140)
+    print(plan.committer)
     pprint.pp(plan.processes[: len(simulated.outcomes)], width=140)
     pprint.pp(simulated, width=140)
     print(simulated.describe())

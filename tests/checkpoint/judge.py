@@ -1,8 +1,13 @@
-"""Checks counts, acks and cuts of a topology after any faults (CP-2, CP-5, CP-10)."""
+"""Checks counts, acks, cuts and published rows of a topology after any faults (CP-2, CP-5, CP-10, EO-9)."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
+from engine.checkpoint.stored_positions import owed_name, positions_of
+from engine.dead_letters import letters_in
+from engine.state.codec import MessagePack
+from tests.checkpoint.committer_world import NAME, Target
 from tests.checkpoint.model import BarrierModel, Cut
 from tests.checkpoint.world import World
 
@@ -38,6 +43,39 @@ def judge_ack(world: World, last: Cut, message: str) -> Iterator[str]:
     for bolt in world.stateful:
         if (count := last.counted[bolt.name][message]) < world.expected(bolt.name, message):
             yield f"{message} is acked, and the cut {last.txid} has it {count} times in {bolt.name}"
+
+
+def judge_target(world: World, target: Target, entries: Mapping[str, object]) -> Iterator[str]:
+    """Unless a commit is under way, the target has exactly the rows whose source row is committed, and that it does not refuse.
+
+    entries: of the ledger. What the target refuses is a dead letter. Of other sources it has at least what is acked.
+    """
+    counted, letters = target.counted(), refused_rows(entries)
+    for source in world.sources:
+        committed = _committed_messages(source.name, entries) if source.rewinds else set(source.acked)
+        for message in (each for each in world.all_messages if each.startswith(f"{source.name}:")):
+            here, elsewhere = (letters, counted) if target.plan.refuses(message) else (counted, letters)
+            if elsewhere[message]:
+                yield f"{message} is published {counted[message]} times and refused {letters[message]} times, not only one of them"
+            expected = target.plan.expected(world, message) * (message in committed)
+            if here[message] < expected or (source.rewinds and here[message] > expected):
+                yield f"{message} is published or refused {here[message]} times, not {expected}"
+            elif here[message] > (most := target.plan.expected(world, message) * source.emitted[message]):
+                yield f"{message} is published or refused {here[message]} times, at most {most} were emitted"
+
+
+def refused_rows(entries: Mapping[str, object]) -> Counter[str]:
+    """Return how many dead letters of the committer there are of each message."""
+    letters = [letter for letter in letters_in(entries).values() if letter.component_id == NAME]
+    return Counter(cast(Any, MessagePack().decode(letter.row.encoded or b""))[1] for letter in letters)
+
+
+def _committed_messages(source: str, entries: Mapping[str, object]) -> set[str]:
+    """Return the messages before the committed position of a source. Owed rows are not committed (EO-6)."""
+    stored, codec = positions_of(entries, source, "world"), MessagePack()
+    position = stored.positions.get(0, 0) if stored is not None else 0
+    owed = {cast(Any, codec.decode(encoded))[1][1] for _, encoded, _ in cast(Any, entries.get(owed_name(source)) or [])}
+    return {f"{source}:{number}" for number in range(position)} - owed
 
 
 def judge_cuts(world: World, cuts: Sequence[Cut]) -> Iterator[str]:

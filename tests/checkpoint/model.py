@@ -122,6 +122,11 @@ class BarrierModel(Witness):
         self.violations.append(text)
 
     @property
+    def record(self) -> Record:
+        """The saved record."""
+        return self._record
+
+    @property
     def last_cut(self) -> Cut:
         """The cut that is committed now."""
         return self.cuts[-1] if self.cuts else Cut()

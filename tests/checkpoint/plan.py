@@ -9,12 +9,15 @@ from engine import Config
 from engine.names import CHECKPOINT_COMPONENT
 from engine.testing import ACKER, DelayTuple, DropTuple, Fault, RaiseError
 from tests.checkpoint import process
+from tests.checkpoint.committer_world import NAME, CommitterFaults, CommitterPlan, draw_committer, draw_faults
 from tests.checkpoint.process import PROVIDER
 from tests.checkpoint.slow_store import StoreStrike
 from tests.checkpoint.world import World, behind_a_stateless_bolt, draw_world
 from tests.simulation.plan import ChildKill, TaskRestart
 
 MESSAGES: Final = (5, 20, 40)
+COMMITTERS: Final = 0.35
+"""Part of the topologies with a source that rewinds that have a committer."""
 HOOKS: Final = ("init_state", "pre_prepare", "pre_commit", "pre_rollback", "execute", "prepare")
 STORE_STEPS: Final = (
     *(f"{when} {what}" for what in ("write", "stage", "fold") for when in ("before", "after")),
@@ -45,6 +48,7 @@ class ProcessPlan(process.ProcessPlan):
     restarts: Sequence[TaskRestart] = ()
     crash: float = 0.0
     """Chance that a child process kills itself at a step of an instance, or that this step raises."""
+    of_committer: CommitterFaults = CommitterFaults()
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,7 @@ class Plan:
     is_calm: bool
     processes: Sequence[ProcessPlan]
     """The last process runs to the end."""
+    committer: CommitterPlan | None = None
 
 
 def draw_plan(seed: int, *, is_calm: bool | None = None) -> Plan:
@@ -81,7 +86,27 @@ def draw_plan(seed: int, *, is_calm: bool | None = None) -> Plan:
     if not calm:
         processes = [replace(process, fails_early=owes or early.random() < 0.4) for process in processes]
     processes.append(_drawn_process(draws, world, base, is_calm=True, dies=False))
-    return Plan(seed, world, resident, fold_txids, calm, processes)
+    return _with_committer(Plan(seed, world, resident, fold_txids, calm, processes))
+
+
+def _with_committer(plan: Plan) -> Plan:
+    """Return the plan with a committer, in some topologies with a source that rewinds. Drawn apart, so that the plan stays the same."""
+    draws = random.Random(f"{plan.seed} committer")
+    if not any(source.rewinds for source in plan.world.sources) or draws.random() >= COMMITTERS:
+        return plan
+    committer, tasks = draw_committer(draws, plan.world), draws.randint(1, 3)
+    processes = []
+    for process_plan in plan.processes:
+        tasks = draws.choice([tasks, draws.randint(1, 3)])
+        is_last = process_plan is plan.processes[-1]
+        faults = CommitterFaults() if plan.is_calm or is_last else draw_faults(draws)
+        processes.append(_committing(process_plan, tasks, faults))
+    return replace(plan, processes=processes, committer=committer)
+
+
+def _committing(plan: ProcessPlan, tasks: int, faults: CommitterFaults) -> ProcessPlan:
+    strikes, kills = [*plan.strikes, *faults.strikes], [*plan.kills, *faults.kills]
+    return replace(plan, tasks={**plan.tasks, NAME: tasks}, strikes=strikes, kills=kills, of_committer=faults)
 
 
 def _drawn_config(draws: random.Random, *, is_calm: bool) -> Config:

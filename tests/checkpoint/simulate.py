@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Final
@@ -14,7 +14,8 @@ from engine.state import layered
 from engine.testing import ACKER
 from tests.checkpoint import process
 from tests.checkpoint.child_world import ChildChance, ChildWitness, events_to
-from tests.checkpoint.judge import judge_ack, judge_counts, judge_cuts
+from tests.checkpoint.committer_world import NAME, Target
+from tests.checkpoint.judge import judge_ack, judge_counts, judge_cuts, judge_target
 from tests.checkpoint.model import BarrierModel, Witness
 from tests.checkpoint.plan import Plan, ProcessPlan, draw_plan
 from tests.checkpoint.process import Outcome
@@ -24,7 +25,7 @@ from tests.checkpoint.world import BoltPlan, Chance, World
 from tests.simulation.child_kills import ChildKills, children_left, impatient_loops
 from tests.simulation.complaints import report_complaints
 
-EXPECTED_ERRORS: Final = ("InjectedError", "ChildError", "StateUnavailable", "was killed", "restarted by request")
+EXPECTED_ERRORS: Final = ("InjectedError", "ChildError", "StateUnavailable", "was killed", "restarted by request", "TargetError")
 
 
 @dataclass
@@ -40,6 +41,10 @@ class Simulated(process.Simulated):
     replayed: int = 0
     owed: int = 0
     """Number of owed rows in committed records. A row counts once for each of them."""
+    published: int = 0
+    """Number of rows that a committer has published."""
+    resumed: int = 0
+    """Number of processes of a topology with a committer that began in COMMITTING."""
 
 
 class Simulation:
@@ -50,30 +55,50 @@ class Simulation:
         self.world: World = plan.world
         self.disk = Disk()
         self.model = BarrierModel(self.disk, LEDGER)
+        self.target = Target(plan.committer, lambda: self.model.record, self.model.add_violation) if plan.committer else None
         self.simulated = Simulated(plan.seed, violations=self.model.violations)
         self._check_written, self.disk.on_written = self.disk.on_written, self._note_written
 
     def _note_written(self, entries: dict[str, object]) -> None:
-        """Count the owed rows of a record, and let the model check it."""
+        """Count the owed rows of a record, let the model check it, and judge the target as soon as all tasks have published."""
+        before = self.model.record.phase
         self._check_written(entries)
+        if before == "committing" and self.target is not None and not self.target.is_map:
+            self.judge_target()
         if entries["record"][0] == "committing":  # type: ignore[index]
             owed = [rows for name, rows in entries.items() if name.startswith(owed_name(""))]
             self.simulated.owed += sum(len(rows) for rows in owed)  # type: ignore[arg-type, misc]
+
+    def judge_target(self) -> None:
+        """Judge what the target has, unless some tasks have published and others have not."""
+        if self.target is not None and self.model.record.phase != "committing":
+            violations = judge_target(self.world, self.target, self.disk.ledgers.get(LEDGER, {}))
+            self.model.violations += [f"after the commit of {self.model.last_cut.txid} {each}" for each in violations]
+
+    def _judge_staged(self, tasks: Mapping[str, int]) -> Iterator[str]:
+        """At the end no task has staged output. Tasks that exist no longer may have some of a PREPARE that never counted."""
+        for component_id, index, txid, round_ in self.disk.deltas:
+            if component_id == NAME and (index < tasks[NAME] or self.model.record.is_committed(txid, round_)):
+                yield f"the output of task {index} for {txid}, round {round_}, is still staged"
 
     def simulate(self) -> Simulated:
         """Run all processes, and judge the final state."""
         simulated = self.simulated
         for number, process_plan in enumerate(self.plan.processes):
+            simulated.resumed += self.target is not None and self.model.record.phase == "committing"
             outcome = Process(self, process_plan, number).simulate()
             simulated.outcomes.append(outcome)
+            self.judge_target()
             if outcome in ("complete", "unfinished"):
                 break
         simulated.cuts, simulated.rolled_back = len(self.model.cuts), self.model.rolled_back
         simulated.replayed = sum(len(source.replayed) for source in self.world.sources)
+        simulated.published = self.target.counted().total() if self.target is not None else 0
         if simulated.outcomes[-1] != "complete":
             simulated.violations.append(f"the topology is not complete: {simulated.outcomes}")
         else:
             simulated.violations += [*judge_counts(self.world, self.model), *judge_cuts(self.world, self.model.cuts)]
+            simulated.violations += self._judge_staged(process_plan.tasks)
         if self.plan.is_calm and simulated.replayed:
             simulated.violations.append("nothing went wrong, and messages were replayed")
         return simulated
@@ -99,7 +124,12 @@ class Process(process.Process):
         chance = Chance(random.Random(f"{simulation.plan.seed} chance {self.number}"), plan.fails, plan.waits)
         if plan.fails_early:
             chance.early = random.Random(f"{simulation.plan.seed} early failures {self.number}")
-        topology = self.world.topology(lambda bolt: self.tools_of(bolt, chance), plan.tasks)
+        builder = self.world.builder(lambda bolt: self.tools_of(bolt, chance), plan.tasks)
+        if simulation.target is not None:
+            draws = random.Random(f"{simulation.plan.seed} target {self.number}")
+            simulation.target.begins(draws, chance, self.conditions, plan.of_committer)
+            simulation.target.declare(builder, plan.tasks[NAME])
+        topology = builder.build()
         outcome = self.play(topology, simulation.disk, resident=simulation.plan.resident, faults=plan.faults)
         if self.run is not None:
             self.model.check_disk()

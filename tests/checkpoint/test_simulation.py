@@ -24,7 +24,7 @@ def test_without_faults_no_tuple_is_replayed_and_every_cut_is_consistent(seed: i
     assert not simulated.replayed
 
 
-@pytest.mark.guarantee("CP-3", "CP-4", "CP-5", "CP-7", "CP-10", "EO-1", "EO-2", "EO-3", "EO-5", "EO-8")
+@pytest.mark.guarantee("CP-3", "CP-4", "CP-5", "CP-7", "CP-10", "EO-1", "EO-2", "EO-3", "EO-5", "EO-8", "EO-9")
 @pytest.mark.parametrize("seed", range(1000, 1000 + FAULTY_RUNS))
 def test_after_any_deaths_states_fall_back_to_the_last_commit_and_no_acked_tuple_is_lost(seed: int) -> None:
     simulated = simulate(seed, is_calm=False)

@@ -18,7 +18,6 @@ from engine import (
     SpoutExhausted,
     StatefulBolt,
     TaskContext,
-    Topology,
     TopologyBuilder,
     Tuple,
 )
@@ -392,8 +391,8 @@ class World:
             for bolt in self.stateful
         }
 
-    def topology(self, tools_of: Callable[[BoltPlan], tuple[Witness, Chance]], tasks: Mapping[str, int]) -> Topology:
-        """Build the topology of one process of the run. `tools_of` returns the witness and the chance of a bolt."""
+    def builder(self, tools_of: Callable[[BoltPlan], tuple[Witness, Chance]], tasks: Mapping[str, int]) -> TopologyBuilder:
+        """Declare the topology of one process of the run. `tools_of` returns the witness and the chance of a bolt."""
         builder = TopologyBuilder("world")
         for source in self.sources:
             make_spout = partial(SeekingSpout, source, self.messages) if source.rewinds else partial(ReplayingSpout, source)
@@ -416,7 +415,7 @@ class World:
                         declarer.direct_grouping(source_id, "direct")
                     case _:
                         getattr(declarer, f"{grouping}_grouping")(source_id)
-        return builder.build()
+        return builder
 
 
 def whole(key: Any) -> Any:

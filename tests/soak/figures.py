@@ -92,6 +92,7 @@ class Figures:
         self.state.update({f"struck {kind}": count for kind, count in simulated.strikes.items()})
         self.state.update(cuts=simulated.cuts, rollbacks=simulated.rolled_back)
         self.state.update(replayed=simulated.replayed, unavailable=simulated.unavailable)
+        self.state.update(published=simulated.published, resumed=simulated.resumed)
         self.virtual_secs += simulated.secs
         if simulated.violations:
             self.violations.append(simulated.describe())
@@ -224,6 +225,7 @@ class Figures:
             f"  struck: {list_counts(counts, 'struck ')}; {counts['unavailable']:,} times the store did not answer",
             f"  compared: {counts['cuts']:,} committed cuts, {counts['rollbacks']:,} states after a rollback; "
             f"{counts['replayed']:,} messages replayed",
+            f"  judged: {counts['published']:,} rows that committers have published; {counts['resumed']:,} starts in COMMITTING",
         ]
 
     def kill_lines(self) -> list[str]:
