@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
 from engine.api import Tuple, Values
@@ -79,3 +80,14 @@ class TaskOfBefore:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._context, name)
+
+
+def stages_itself(instance: BatchBolt) -> bool:
+    """True for a committer that stages its output in place of its rows. A subclass that overrides its `finish_batch` gets the rows."""
+    return _is_staging(type(instance))
+
+
+@lru_cache
+def _is_staging(kind: type) -> bool:
+    first = next((each for each in kind.__mro__ if vars(each).keys() & {"stage", "finish_batch"}), object)
+    return hasattr(kind, "stage") and "stage" in vars(first)

@@ -7,7 +7,6 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain, count
 from typing import Any, Final, cast
 
@@ -24,7 +23,7 @@ from engine.topology.interval_output import IntervalOutput, Published, RefusedRo
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import BURST_SETTLER, BatchBolt, BurstBolt, FailedBatch
 from engine.transactional.batch_collectors import ATTEMPT_FIELD
-from engine.transactional.interval import Interval, IntervalCollector, TaskOfBefore
+from engine.transactional.interval import Interval, IntervalCollector, TaskOfBefore, stages_itself
 from engine.transactional.resources import OpenResources
 
 ROWS_A_TURN: Final = 1000
@@ -117,7 +116,7 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
 
     def _keeps_encoded(self, interval: Interval) -> bool:
         """Tell whether the encoded rows are the output that is staged."""
-        return self._commits and not _stages(interval.instance)
+        return self._commits and not stages_itself(interval.instance)
 
     def _note_failed(self, interval: Interval, burst: Burst, tup: Tuple, error: Exception) -> None:
         interval.is_spoiled = True
@@ -202,7 +201,7 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
         interval = self._new_interval(attempt, context, resources)
         try:
             await _maybe(interval.instance.prepare())
-            if _stages(interval.instance):
+            if stages_itself(interval.instance):
                 interval.pieces = [self._codec.decode(blob) for blob in blobs]
                 return interval
             numbers = count()
@@ -247,7 +246,7 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
             await _maybe(interval.instance.finish_batch())
             await self._clean_up(interval)
             return None
-        if _stages(interval.instance):
+        if stages_itself(interval.instance):
             return await self._staged_pieces(interval)
         self._staged = interval
         return interval.kept
@@ -302,7 +301,7 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
         try:
             await self._finish(interval)
         except BadRows as error:
-            if not error.rows or _stages(interval.instance):
+            if not error.rows or stages_itself(interval.instance):
                 raise
             return self._refused(interval.attempt, output, error)
         return ()
@@ -315,7 +314,7 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
 
     async def _finish(self, interval: Interval) -> None:
         try:
-            if _stages(interval.instance):
+            if stages_itself(interval.instance):
                 await _maybe(interval.instance.publish(interval.pieces))  # type: ignore[attr-defined]
             else:
                 await _maybe(interval.instance.finish_batch())
@@ -344,17 +343,6 @@ def _source(component_id: str, stream: str, task_id: int, names: Iterable[str]) 
 
 def _burst_of(rows: list[Tuple]) -> Any:
     return CompiledBurst(rows, BURST_SETTLER)  # type: ignore[arg-type]
-
-
-def _stages(instance: BatchBolt) -> bool:
-    """True for a committer that stages its output itself, in place of its rows. A subclass that overrides its `finish_batch` gets the rows."""
-    return _is_staging(type(instance))
-
-
-@lru_cache
-def _is_staging(kind: type) -> bool:
-    first = next((each for each in kind.__mro__ if vars(each).keys() & {"stage", "finish_batch"}), object)
-    return hasattr(kind, "stage") and "stage" in vars(first)
 
 
 def _awaited(result: object) -> Iterator[Awaitable[object]]:

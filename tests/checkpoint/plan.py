@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from engine import Config
@@ -48,7 +48,7 @@ class ProcessPlan(process.ProcessPlan):
     restarts: Sequence[TaskRestart] = ()
     crash: float = 0.0
     """Chance that a child process kills itself at a step of an instance, or that this step raises."""
-    of_committer: CommitterFaults = CommitterFaults()
+    of_committer: CommitterFaults = field(default_factory=CommitterFaults)
 
 
 @dataclass(frozen=True)
