@@ -101,11 +101,13 @@ class Passes:
             return True
         worked = {component_id for component_id, count in acked.items() if count > self.acked_before.get(component_id, 0)}
         self._lacks_room = False
-        has_counted = sum(task.end_pass(worked, self._max_retries) for task in self.tasks) + self.rowless.end_pass(worked) > 0
+        counted = sum(task.end_pass(worked, self._max_retries) for task in self.tasks)
+        has_counted = self.rowless.end_pass(worked) or counted > 0
         self.differed = any(task.differed for task in self.tasks)
         self._outages = 0 if has_counted else self._outages + 1
         self._long_outages = 0 if has_counted else self._long_outages + was_long
-        if self._max_retries is not None and self._long_outages >= self._max_retries * (len(self._failed()) + len(self.rowless.failed)) ** 2:
+        number = len(self._failed()) + len(self.rowless.failed)
+        if self._max_retries is not None and self._long_outages >= self._max_retries * number**2:
             first: FailedRows | RowlessInputs = next((task for task in self.tasks if task.failed), self.rowless)
             first.give_up_first(self._outages)
             self._long_outages = 0
@@ -115,7 +117,8 @@ class Passes:
 
     def may_give_up(self) -> bool:
         """Tell whether there is room for one more dead letter (DL-3)."""
-        has_room = self._letters is None or self._letters.room > sum(task.number_given_up for task in self.tasks) + len(self.rowless.letters)
+        number = sum(task.number_given_up for task in self.tasks) + len(self.rowless.letters)
+        has_room = self._letters is None or self._letters.room > number
         self._lacks_room |= not has_room
         return has_room
 

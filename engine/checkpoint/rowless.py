@@ -62,8 +62,8 @@ class RowlessInputs:
             return
         self.letters.append(failed)
         error = GaveUp(
-            f"bolt {place[0]!r}: the input {safe_repr(row.row[0])} of {place[1]!r}, which belongs to no row of a source, was given up, because "
-            f"such inputs failed in {row.passes} pass{'es' * (row.passes > 1)}",
+            f"bolt {place[0]!r}: the input {safe_repr(row.row[0])} of {place[1]!r}, which belongs to no row of a source, was given up, "
+            f"because such inputs failed in {row.passes} pass{'es' * (row.passes > 1)}",
             hint="Nothing behind the bolt has it. Correct the bolt, or let it divert what it cannot process.",
         )
         port.report(error, "the input becomes a dead letter: python -m engine dead-letters")

@@ -102,7 +102,8 @@ class Sources:
         """Return the changes of the dead letters that belong to the write of a commit (DL-5)."""
         assert self.letters is not None
         retried = self.letters.remove(name for task in self.tasks for name in task.kept.retried)
-        return retried | self.letters.begin_commit(txid, attempt, [*(row for task in self.tasks for row in task.rows.letters()), *self.passes.rowless.letters_before_barrier()])
+        rows = [row for task in self.tasks for row in task.rows.letters()]
+        return retried | self.letters.begin_commit(txid, attempt, rows + self.passes.rowless.letters_before_barrier())
 
     def note_committed(self) -> None:
         """The positions and owed rows of the PREPARE are those of the last commit. A second call has no effect."""

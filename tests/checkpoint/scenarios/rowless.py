@@ -10,7 +10,7 @@ from engine import BasicBolt, StatefulBolt, TopologyBuilder, Tuple
 from engine.checkpoint.rowless import RowlessInputs
 from engine.state import KeyValueState
 from engine.testing import run_topology
-from tests.checkpoint.scenarios.kit import FAST, Numbers, PassOn, Tally, Told
+from tests.checkpoint.scenarios.kit import FAST, Numbers, Tally, Told
 
 Patch = pytest.MonkeyPatch
 

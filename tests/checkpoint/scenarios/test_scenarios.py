@@ -11,11 +11,10 @@ from typing import Any, Final, TypeAlias
 import pytest
 
 from engine.errors import ComponentError, EngineError, TopologyError
-from tests.checkpoint.scenarios import committing, failing
+from tests.checkpoint.scenarios import committing, failing, rowless
 from tests.checkpoint.scenarios import deadly_rows as deadly
 from tests.checkpoint.scenarios import flow_control as flow
 from tests.checkpoint.scenarios import kept_and_taken_back as kept
-from tests.checkpoint.scenarios import rowless
 from tests.checkpoint.scenarios import standing_still as still
 from tests.checkpoint.scenarios.kit import once
 
