@@ -51,7 +51,7 @@ class RunPort(Protocol):
         """
 
     def tell_failures(self) -> None:
-        """Tell the exact spouts of the rows that have failed, although other tuples of them are not settled, because all are dropped soon."""
+        """Tell the exact spouts of the rows that have failed, though others of their tuples are not settled, as all are dropped soon."""
 
     def cut_acks(self) -> None:
         """Let the acks that have arrived by now leave with the next `release_acks`. Called before a barrier is sent anywhere (EO-4)."""
