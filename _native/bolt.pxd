@@ -35,6 +35,7 @@ cdef class BoltCore(TaskCore):
     cdef public bint fails_forgotten
     cdef SignalRing forgotten_roots  # of forgotten tuples; a deallocation appends them
     cdef public object on_unanchored # called once, before the first emit without an anchor; None: nobody needs to know
+    cdef public object on_rootless_failure    # called with each failed input of no root, and the reason; None: nobody needs to know
     cdef readonly dict failures      # reason -> failed inputs, without the forgotten ones
     cdef readonly uint64_t forgotten_tuples, settled_twice
     cdef readonly HeldTuples held_tuples             # while HOLDS is set

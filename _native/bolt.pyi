@@ -37,6 +37,7 @@ class BoltCore(TaskCore):
         """
 
     on_unanchored: Callable[[int], object] | None
+    on_rootless_failure: Callable[[Tuple, Any], object] | None
 
     def connect(self, upstream: dict[int, TaskCore], settle_rings: dict[int, SignalRing]) -> None:
         """Set the cores that send to this task, by task id, and the rings of the spout tasks among these."""

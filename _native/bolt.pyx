@@ -692,6 +692,8 @@ cdef class BoltCore(TaskCore):
             self.end_sample(tup)
         if self.rare_paths & TRACES and tup.root != 0:
             self.trace("failed", tup.roots, self.task_id)
+        if tup.root == 0 and self.on_rootless_failure is not None:
+            self.on_rootless_failure(tup, reason)
         return self.signal_roots(tup, FAIL, reason)
 
     cdef int count_failure(self, object reason) except -1:

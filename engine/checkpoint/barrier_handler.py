@@ -54,6 +54,13 @@ class BarrierHandler(ControlHandler):
             for source in self._alignment.sources:
                 self._port.release(source)
             self._checkpoints.prepare.note_new_instance(self._context.task_id)
+        if self._context.component_id in self._checkpoints.sources.passes.rowless.bolts:
+            self._port.on_rootless_failure(self._note_rootless_failure)
+
+    def _note_rootless_failure(self, tup: Tuple, failure: Failure) -> None:
+        """Report an input that no source knows of, so that its interval is repeated (EO-6)."""
+        if not tup.is_tick:
+            self._checkpoints.sources.passes.rowless.note_failed(self._context.task_id, self._port, tup, failure)
 
     @property
     def survives_rollback(self) -> bool:
@@ -132,6 +139,7 @@ class BarrierHandler(ControlHandler):
         self._checkpoints.prepare.note_done(self._context.task_id, barrier.round)
 
     def _forward(self, barrier: Barrier) -> None:
+        self._checkpoints.sources.passes.rowless.note_barrier(self._context.task_id, barrier.round)
         self._port.emit_control(tuple(barrier), None, CHECKPOINT_STREAM)
         for source in self._held:
             self._port.release(source)

@@ -1,6 +1,6 @@
 """Adds the checkpoint spout, and the streams of its barriers, to a topology with state (CP-1)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -58,6 +58,7 @@ def with_checkpoints(topology: Topology, checkpoints: Checkpoints, places: Itera
         spec.component_id: {each.source for each in spec.subscriptions}
         for spec in sorted(topology.bolts, key=lambda spec: layers[spec.component_id])
     }
+    checkpoints.sources.passes.rowless.bolts = _behind_exact_spouts(topology, checkpoints.sources.layouts)
     for spec in topology.bolts:
         components[spec.component_id] = _bolt(spec, topology, checkpoints, place_of.get(spec.component_id))
     components[CHECKPOINT_COMPONENT] = ComponentSpec(
@@ -76,6 +77,12 @@ def with_checkpoints(topology: Topology, checkpoints: Checkpoints, places: Itera
 def _holding(topology: Topology, durable: Iterable[str]) -> set[str]:
     """Return the spouts whose rows can reach a stateful bolt or a committer."""
     return {spec.component_id for spec in topology.spouts for bolt in durable if path_between(topology, spec.component_id, bolt)}
+
+
+def _behind_exact_spouts(topology: Topology, exact: Container[str]) -> set[str]:
+    """Return the bolts that no row of another spout can reach. Such a row may be untracked, and a repetition would not bring it back."""
+    others = [spec.component_id for spec in topology.spouts if spec.component_id not in exact]
+    return {bolt.component_id for bolt in topology.bolts if not any(path_between(topology, spout, bolt.component_id) for spout in others)}
 
 
 def _bolt(spec: ComponentSpec, topology: Topology, checkpoints: Checkpoints, place: StatePlace | None) -> ComponentSpec:

@@ -100,6 +100,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
         barrier = Barrier(record.round, record.txid)
         checkpoints.prepare.begin(record.round)
         checkpoints.sources.begin_prepare()
+        checkpoints.sources.passes.rowless.begin_prepare(record.round)
         self.port.run.cut_acks()
         sending = asyncio.ensure_future(self._send_barriers(barrier))
         sending.add_done_callback(self._check_sources)

@@ -290,8 +290,9 @@ class Checkpoints:
     @property
     def has_work(self) -> bool:
         """True while a task has changes that no checkpoint has committed, a source has a new position, or an ack waits for a commit."""
-        has_held_acks = self._port is not None and bool(self._port.held_acks)
-        return has_held_acks or any(each.has_work for each in self.tasks) or any(task.has_work for task in self.sources.tasks)
+        if (self._port is not None and self._port.held_acks) or self.sources.passes.rowless.has_work:
+            return True
+        return any(each.has_work for each in self.tasks) or any(task.has_work for task in self.sources.tasks)
 
     @property
     def is_settled(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from engine.api import Values
 from engine.checkpoint.given_up import GivenUpRow, Letters, Row, RowCount
 from engine.checkpoint.owed_rows import MarkedRow, RowRetry
+from engine.checkpoint.rowless import RowlessInputs
 from engine.checkpoint.stored_positions import CODEC
 from engine.errors import TASK_DIED, TIMEOUT, Failure
 from engine.safe_text import safe_repr
@@ -56,6 +57,7 @@ class Passes:
         self._max_retries = max_retries
         self._letters = letters
         self.tasks: Final[list[FailedRows]] = []
+        self.rowless: Final = RowlessInputs(max_retries, self.may_give_up)
         self.acked_before: Mapping[str, int] = {}
         """Inputs that each component had processed when the pass began."""
         self._outages = self._long_outages = 0
@@ -76,17 +78,18 @@ class Passes:
     @property
     def have_failed(self) -> bool:
         """True if a row of before the last barrier has failed. What fails behind it repeats the next interval."""
-        return any(task.has_failed_before_barrier for task in self.tasks)
+        return self.rowless.have_failed_before_barrier or any(task.has_failed_before_barrier for task in self.tasks)
 
     @property
     def has_any(self) -> bool:
         """True if a row has failed since the last commit or rollback, also behind the barrier."""
-        return any(task.failed for task in self.tasks)
+        return bool(self.rowless.failed) or any(task.failed for task in self.tasks)
 
     def describe_failures(self) -> str:
         """Say how many rows have failed since the last commit or rollback, and why the first one has."""
-        failed = self._failed()
-        (values, _, _), failure, _ = failed[0]
+        failed = [(row[0], failure) for row, failure, _ in self._failed()]
+        failed += [(each.row.row[0], each.row.failure) for each in self.rowless.failed]
+        values, failure = failed[0]
         rows = f"{len(failed):,} row{'s' * (len(failed) > 1)} failed, the first one, {safe_repr(values)}"
         return f"{rows}, because {failure.describe().rstrip('.')}; the interval since the last commit is repeated"
 
@@ -103,12 +106,15 @@ class Passes:
             return True
         worked = {component_id for component_id, count in acked.items() if count > self.acked_before.get(component_id, 0)}
         self._lacks_room = False
-        has_counted = sum(task.end_pass(worked, self._max_retries) for task in self.tasks) > 0
+        counted = sum(task.end_pass(worked, self._max_retries) for task in self.tasks)
+        has_counted = self.rowless.end_pass(worked) or counted > 0
         self.differed = any(task.differed for task in self.tasks)
         self._outages = 0 if has_counted else self._outages + 1
         self._long_outages = 0 if has_counted else self._long_outages + was_long
-        if self._max_retries is not None and self._long_outages >= self._max_retries * len(self._failed()) ** 2:
-            next(task for task in self.tasks if task.failed).give_up_first(self._outages)
+        number = len(self._failed()) + len(self.rowless.failed)
+        if self._max_retries is not None and self._long_outages >= self._max_retries * number**2:
+            first: FailedRows | RowlessInputs = next((task for task in self.tasks if task.failed), self.rowless)
+            first.give_up_first(self._outages)
             self._long_outages = 0
         if self._letters is not None:
             self._letters.wait_for_room(on=self._lacks_room)
@@ -116,7 +122,8 @@ class Passes:
 
     def may_give_up(self) -> bool:
         """Tell whether there is room for one more dead letter (DL-3)."""
-        has_room = self._letters is None or self._letters.room > sum(task.number_given_up for task in self.tasks)
+        number = sum(task.number_given_up for task in self.tasks) + len(self.rowless.letters)
+        has_room = self._letters is None or self._letters.room > number
         self._lacks_room |= not has_room
         return has_room
 

@@ -102,12 +102,15 @@ class Sources:
         """Return the changes of the dead letters that belong to the write of a commit (DL-5)."""
         assert self.letters is not None
         retried = self.letters.remove(name for task in self.tasks for name in task.kept.retried)
-        return retried | self.letters.begin_commit(txid, attempt, [row for task in self.tasks for row in task.rows.letters()])
+        rows = [row for task in self.tasks for row in task.rows.letters()]
+        return retried | self.letters.begin_commit(txid, attempt, rows + self.passes.rowless.letters_before_barrier())
 
     def note_committed(self) -> None:
         """The positions and owed rows of the PREPARE are those of the last commit. A second call has no effect."""
         is_news = self.positions.note_committed()
         self.owed.note_committed()
+        if is_news:
+            self.passes.rowless.note_committed()
         for task in self.tasks if is_news else ():
             task.note_committed()
 
@@ -122,6 +125,7 @@ class Sources:
         """Begin a pass, in which the sources repeat what was not committed."""
         self.begin_interval(acked)
         self.one_by_one.begin_pass()
+        self.passes.rowless.begin_pass()
         for task in self.tasks:
             task.begin_pass()
         may_limit = not (self.passes.in_outage or self.one_by_one.is_cautious)

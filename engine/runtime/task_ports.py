@@ -240,6 +240,9 @@ class ExecutorBoltPort:
     def guard_state(self, state: Layers) -> None:
         self._task.core.guard_state(state)
 
+    def on_rootless_failure(self, listener: Callable[[AnyTuple, Failure], None]) -> None:
+        self._task.core.on_rootless_failure = listener
+
     def note_progress(self) -> None:
         self._task.committed_acks = self._task.core.acked
 

@@ -240,6 +240,9 @@ class BoltPort(Protocol):
     def guard_state(self, state: Layers) -> None:
         """Apply the state changes and acks of a call when it returns. Drop them if it raises (SV-2)."""
 
+    def on_rootless_failure(self, listener: "Callable[[Tuple, Failure], None]") -> None:
+        """Call the listener with each input of no tree that fails, and with the reason."""
+
     def note_progress(self) -> None:
         """Count what the task has acked until now as progress, because its changes are committed (ACK-12)."""
 

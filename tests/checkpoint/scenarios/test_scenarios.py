@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import pytest
 
 from engine.errors import ComponentError, EngineError, TopologyError
-from tests.checkpoint.scenarios import committing, failing
+from tests.checkpoint.scenarios import committing, failing, rowless
 from tests.checkpoint.scenarios import deadly_rows as deadly
 from tests.checkpoint.scenarios import flow_control as flow
 from tests.checkpoint.scenarios import kept_and_taken_back as kept
@@ -38,6 +38,8 @@ EXPECTED: Final[Mapping[Scenario, Counter[Any] | type[EngineError]]] = {
     committing.the_state_goes_back_by_one_commit: ComponentError,
     failing.another_order: once(40) - Counter([7]),
     failing.last_row_is_bad: once(40) - Counter([39]),
+    rowless.a_window_fails_once: once(40) + Counter(range(1000, 1004)),
+    rowless.a_window_always_fails: once(40) + Counter([1000, 1001, 1003]),
 }
 """What a scenario counts, if that is not the rows 0 to 39 once. An error: the engine refuses it."""
 
@@ -81,6 +83,8 @@ SCENARIOS: Final = [
     _played("16-lone", "S", failing.last_row_is_bad, failing.lone_rows_never_count, "EO-6"),
     _played("16", "L", failing.outage, failing.outages_count, "EO-6"),
     _played("16-alone", "L", failing.outage, failing.outages_count_alone, "EO-6"),
+    _played("17", "S", rowless.a_window_always_fails, rowless.inputs_are_known_by_values, "EO-6", "DL-5"),
+    _played("17-unnoticed", "L", rowless.a_window_fails_once, rowless.nobody_reports_them, "EO-6"),
     _played("18", "D", failing.long_retries, failing.retries_do_not_wait, "ACK-8", "SV-13"),
     _played("19", "S", committing.a_row_is_refused_at_publish, committing.refused_rows_are_errors_like_others, "EO-9"),
     _played("20", "L", committing.a_committer_emits_what_it_has_published, committing.committers_may_emit, "EO-9"),
@@ -90,7 +94,7 @@ SCENARIOS: Final = [
     _played("24", "L", committing.the_state_goes_back_by_one_commit, committing.txids_are_not_compared, "EO-9"),
     _played("25", "D", kept.unreported_partition, kept.unreported_partitions_are_forgotten, "EO-1", "EO-2"),
 ]
-"""Each scenario with its mutant. 17 and 26 are elsewhere, and 27 is in `test_held_verdicts`."""
+"""Each scenario with its mutant. 26 is elsewhere, and 27 is in `test_held_verdicts`."""
 
 
 BROKEN: Final = ("TypeError", "AttributeError", "NameError", "EngineBug")
