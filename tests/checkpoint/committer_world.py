@@ -158,7 +158,7 @@ class Target:
         if (record.phase, record.txid + 1) != ("committing", attempt.txid):
             self.add_violation(f"{attempt} is published while the saved record is {record}")
         elif record.prepared_round != attempt.attempt_id:
-            self.add_violation(f"{attempt} was rolled back, and is published: the saved record is {record}")
+            self.add_violation(f"{attempt} is published, which is not the attempt that is committed: the saved record is {record}")
 
     def write(self, committer: Committer, rows: list[str]) -> None:
         """Publish the rows of an attempt. Raises BadRows for some of those that the target refuses."""
