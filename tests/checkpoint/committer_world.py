@@ -60,6 +60,9 @@ class CommitterFaults:
     kills: tuple[tuple[float, tuple[str | None, int]], ...] = ()
 
 
+NO_FAULTS: Final = CommitterFaults()
+
+
 def draw_committer(draws: random.Random, world: World) -> CommitterPlan:
     """Draw a committer behind the last bolt, and maybe behind others or a source."""
     kinds: list[Kind] = ["rows", "rows", "pieces", "values"]
@@ -100,7 +103,7 @@ class Target:
     draws: random.Random = field(default_factory=random.Random)
     chance: Chance = field(default_factory=Chance)
     conditions: Conditions = field(default_factory=lambda: Conditions(random.Random()))
-    faults: CommitterFaults = CommitterFaults()
+    faults: CommitterFaults = NO_FAULTS
 
     def begins(self, draws: random.Random, chance: Chance, conditions: Conditions, faults: CommitterFaults) -> None:
         """Begin a process."""

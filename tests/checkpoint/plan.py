@@ -9,7 +9,7 @@ from engine import Config
 from engine.names import CHECKPOINT_COMPONENT
 from engine.testing import ACKER, DelayTuple, DropTuple, Fault, RaiseError
 from tests.checkpoint import process
-from tests.checkpoint.committer_world import NAME, CommitterFaults, CommitterPlan, draw_committer, draw_faults
+from tests.checkpoint.committer_world import NAME, NO_FAULTS, CommitterFaults, CommitterPlan, draw_committer, draw_faults
 from tests.checkpoint.process import PROVIDER
 from tests.checkpoint.slow_store import StoreStrike
 from tests.checkpoint.world import World, behind_a_stateless_bolt, draw_world
@@ -48,7 +48,7 @@ class ProcessPlan(process.ProcessPlan):
     restarts: Sequence[TaskRestart] = ()
     crash: float = 0.0
     """Chance that a child process kills itself at a step of an instance, or that this step raises."""
-    of_committer: CommitterFaults = CommitterFaults()
+    of_committer: CommitterFaults = NO_FAULTS
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _with_committer(plan: Plan) -> Plan:
     for process_plan in plan.processes:
         tasks = draws.choice([tasks, draws.randint(1, 3)])
         is_last = process_plan is plan.processes[-1]
-        faults = CommitterFaults() if plan.is_calm or is_last else draw_faults(draws)
+        faults = NO_FAULTS if plan.is_calm or is_last else draw_faults(draws)
         processes.append(_committing(process_plan, tasks, faults))
     return replace(plan, processes=processes, committer=committer)
 
