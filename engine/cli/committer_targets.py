@@ -56,7 +56,7 @@ class TargetBolt(Bolt):
         self._spec, self._answers, self._forgets = spec, answers, forget
 
     async def prepare(self) -> None:
-        committer: Any = IntervalBolt(self._spec, codec_named("msgpack"), commits=True)
+        committer: Any = IntervalBolt(self._spec, codec_named("msgpack"), commits=True, may_count_with_failures=False)
         committer.context = TaskOfBefore(self.context, 0, self._spec.parallelism)
         committer.collector = self.collector
         committer.prepare()
