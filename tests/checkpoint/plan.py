@@ -96,10 +96,12 @@ def _with_committer(plan: Plan) -> Plan:
         return plan
     committer, tasks = draw_committer(draws, plan.world), draws.randint(1, 3)
     processes = []
-    for process_plan in plan.processes:
+    for number, process_plan in enumerate(plan.processes, 1):
         tasks = draws.choice([tasks, draws.randint(1, 3)])
-        is_last = process_plan is plan.processes[-1]
+        is_last = number == len(plan.processes)
         faults = NO_FAULTS if plan.is_calm or is_last else draw_faults(draws)
+        if is_last:  # each burst is a blob, and a slow store takes long for many of them
+            process_plan = replace(process_plan, config=process_plan.config.replace(checkpoint_timeout_secs=600))
         processes.append(_committing(process_plan, tasks, faults))
     return replace(plan, processes=processes, committer=committer)
 
