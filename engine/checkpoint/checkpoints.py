@@ -102,8 +102,7 @@ class Checkpoints:
         self.cause: str | None = None
         """Reason of the failure that the run recovers from, if it is known."""
         self._trouble: str | None = None
-        self._troubles = 0
-        """Number of store calls that are being retried."""
+        self._troubles = 0  # store calls that are being retried
         self.task_waits = TaskWaits(self.prepare)
         self.waits = StepWaits(config.state_checkpoint_interval_ms / 1000, lambda: self.cause or self.task_waits.first, self.hold_spouts)
         self._step_began = self._prepare_began = 0.0
@@ -302,8 +301,8 @@ class Checkpoints:
     async def commit_all(self) -> None:
         """Request checkpoints until nothing is left to commit. After a recovery, return if the sources have rows to repeat."""
         assert self._port is not None
-        recoveries = self._recoveries
-        while not self.is_settled and (recoveries == self._recoveries or self._port.all_spouts_wait):
+        before = self._recoveries
+        while not self.is_settled and (before == self._recoveries or self._port.all_spouts_wait):
             if self.has_work:
                 self._port.request_commit()
             await self._idle.wait()

@@ -60,6 +60,9 @@ class CommitterFaults:
     kills: tuple[tuple[float, tuple[str | None, int]], ...] = ()
 
 
+NO_FAULTS: Final = CommitterFaults()
+
+
 def draw_committer(draws: random.Random, world: World) -> CommitterPlan:
     """Draw a committer behind the last bolt, and maybe behind others or a source."""
     kinds: list[Kind] = ["rows", "rows", "pieces", "values"]
@@ -100,7 +103,7 @@ class Target:
     draws: random.Random = field(default_factory=random.Random)
     chance: Chance = field(default_factory=Chance)
     conditions: Conditions = field(default_factory=lambda: Conditions(random.Random()))
-    faults: CommitterFaults = CommitterFaults()
+    faults: CommitterFaults = NO_FAULTS
 
     def begins(self, draws: random.Random, chance: Chance, conditions: Conditions, faults: CommitterFaults) -> None:
         """Begin a process."""
@@ -158,7 +161,7 @@ class Target:
         if (record.phase, record.txid + 1) != ("committing", attempt.txid):
             self.add_violation(f"{attempt} is published while the saved record is {record}")
         elif record.prepared_round != attempt.attempt_id:
-            self.add_violation(f"{attempt} was rolled back, and is published: the saved record is {record}")
+            self.add_violation(f"{attempt} is published, which is not the attempt that is committed: the saved record is {record}")
 
     def write(self, committer: Committer, rows: list[str]) -> None:
         """Publish the rows of an attempt. Raises BadRows for some of those that the target refuses."""

@@ -2,14 +2,14 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from engine import Config
 from engine.names import CHECKPOINT_COMPONENT
 from engine.testing import ACKER, DelayTuple, DropTuple, Fault, RaiseError
 from tests.checkpoint import process
-from tests.checkpoint.committer_world import NAME, CommitterFaults, CommitterPlan, draw_committer, draw_faults
+from tests.checkpoint.committer_world import NAME, NO_FAULTS, CommitterFaults, CommitterPlan, draw_committer, draw_faults
 from tests.checkpoint.process import PROVIDER
 from tests.checkpoint.slow_store import StoreStrike
 from tests.checkpoint.world import World, behind_a_stateless_bolt, draw_world
@@ -48,7 +48,7 @@ class ProcessPlan(process.ProcessPlan):
     restarts: Sequence[TaskRestart] = ()
     crash: float = 0.0
     """Chance that a child process kills itself at a step of an instance, or that this step raises."""
-    of_committer: CommitterFaults = field(default_factory=CommitterFaults)
+    of_committer: CommitterFaults = NO_FAULTS
 
 
 @dataclass(frozen=True)
@@ -96,10 +96,12 @@ def _with_committer(plan: Plan) -> Plan:
         return plan
     committer, tasks = draw_committer(draws, plan.world), draws.randint(1, 3)
     processes = []
-    for process_plan in plan.processes:
+    for number, process_plan in enumerate(plan.processes, 1):
         tasks = draws.choice([tasks, draws.randint(1, 3)])
-        is_last = process_plan is plan.processes[-1]
-        faults = CommitterFaults() if plan.is_calm or is_last else draw_faults(draws)
+        is_last = number == len(plan.processes)
+        faults = NO_FAULTS if plan.is_calm or is_last else draw_faults(draws)
+        if is_last:  # each burst is a blob, and a slow store takes long for many of them
+            process_plan = replace(process_plan, config=process_plan.config.replace(checkpoint_timeout_secs=600))
         processes.append(_committing(process_plan, tasks, faults))
     return replace(plan, processes=processes, committer=committer)
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from engine.checkpoint.staged_output import StagedOutputs, StagedTask
-from engine.transactional.interval_bolt import IntervalBolt
+from engine.transactional.interval_bolt import IntervalBolt, IntervalFactory
 from tests.checkpoint.committer_world import STEPS
 from tests.checkpoint.plan import draw_plan
 from tests.checkpoint.simulate import simulate
@@ -70,14 +70,21 @@ def refused_rows_are_forgotten(patch: Patch) -> None:
     patch.setattr(StagedOutputs, "leave_out", lambda self, index, rows, entries: leave_out(self, index, rows, {}))
 
 
+def only_sources_that_rewind_are_known(patch: Patch) -> None:
+    """Keep no rows for an interval that counts although a call has raised."""
+    create = IntervalFactory.create
+    patch.setattr(IntervalFactory, "create", lambda self: create(replace(self, may_count_with_failures=False)))
+
+
 @pytest.mark.guarantee("EO-9")
 @pytest.mark.parametrize(
     ("mutant", "sign"),
     [
         (each_try_has_an_attempt_of_its_own, " is published or refused 2 times, not 1"),
-        (the_first_output_of_a_txid_stays, " was rolled back, and is published"),
+        (the_first_output_of_a_txid_stays, " is published, which is not the attempt that is committed"),
         (a_new_process_publishes_nothing_of_before, " is published or refused 0 times, not "),
         (refused_rows_are_forgotten, " is published or refused 0 times, not "),
+        (only_sources_that_rewind_are_known, " is published or refused "),
     ],
 )
 def test_the_judge_finds_a_simpler_rule(mutant: Callable[[Patch], None], sign: str, monkeypatch: Patch) -> None:

@@ -9,7 +9,7 @@ from tests.checkpoint.world import PassOn, PassOnLater, PassOnMany, Remember, Re
 from tests.tiers import cases
 
 CALM_RUNS = cases(40)
-FAULTY_RUNS = cases(160)
+FAULTY_RUNS = cases(130)
 PROCESS_RUNS = cases(10)
 """Each starts several processes. `python -m tests.soak --full` has 300."""
 

@@ -1,4 +1,4 @@
-"""Calls of committers that raise for rows of a source that cannot rewind: the interval counts without these rows (EO-9)."""
+"""Committers behind a source that cannot rewind, whose failed rows do not keep an interval from counting (EO-9, CP-5)."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -14,11 +14,11 @@ from tests.checkpoint.scenarios.kit import Numbers, once
 from tests.checkpoint.test_committers import ROWS, RaisesFor, Target, Writing
 from tests.checkpoint.test_hostile_committers import Forgetful, Listing, SpoiledPairs, StagingBursts, listed
 
-pytestmark = pytest.mark.guarantee("EO-9")
+pytestmark = pytest.mark.guarantee("EO-9", "CP-5")
 
 
 def staging(name: str, target: Target, values: MemoryValues, before: Callable[[Any], object]) -> Any:
-    made = {"rows": Writing, "pieces": StagingBursts}
+    made: dict[str, Any] = {"rows": Writing, "pieces": StagingBursts}
     return Listing(values, before) if name == "values" else made[name](target, before)
 
 
