@@ -137,6 +137,7 @@ class FailedRows:
         of_run.tasks.append(self)
         self.failed: defaultdict[RowKey, list[FailedRow]] = defaultdict(list)
         """Rows that have failed since the last commit or rollback, with all their copies."""
+        self._had_packs = False  # the last pass had failures of which nobody knew the row
         self._oldest = 0
         """Barriers before the first one of them, in the order of the source."""
         self.differed = False
@@ -225,7 +226,10 @@ class FailedRows:
             for copy, each in enumerate(counting, first):
                 has_counted = True
                 self._count(key, copy, each.failure, max_retries)
-                self.differed |= self._pass_rows > 0 and each.barriers < self._barriers and self.passes[key, copy] == 1
+                was_unknown = self._had_packs or key in self.went_alone  # it had failed with others before
+                is_new = self.passes[key, copy] == 1 and not was_unknown
+                self.differed |= self._pass_rows > 0 and each.barriers < self._barriers and is_new
+        self._had_packs = any(key[1] is SEVERAL_ROWS for key in self.failed)
         return has_counted
 
     def _count(self, key: RowKey, copy: int, failure: Failure, max_retries: int | None) -> None:
