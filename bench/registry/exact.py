@@ -28,7 +28,7 @@ EXACT: Final = (
         "exact",
         "committed-words",
         "words of a topic counted exactly once in PostgreSQL at checkpoints, beside batches and a peer",
-        lines_run("bench.exact.kafka_words:measure", WORDS_LINES, 60_000),
+        lines_run("bench.exact.kafka_words:measure", WORDS_LINES, 500_000),
         unit="word",
         peers=(
             Peer("transactional", "the same committer in a transactional topology", transactional_words("postgres", WORDS_LINES)),

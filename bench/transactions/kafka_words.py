@@ -34,7 +34,7 @@ class Split(BasicBolt):
 
 
 class WordCounts(ReducingCommitter[str, int, int]):
-    """Adds the words of a batch to the counts."""
+    """Adds words to the counts."""
 
     keyed_by = ("word",)
 
@@ -47,6 +47,10 @@ class WordCounts(ReducingCommitter[str, int, int]):
 
     def combine(self, stored: int | None, partial: int) -> int:
         return (stored or 0) + partial
+
+
+class BatchedWordCounts(WordCounts):
+    """Tallies the words of each batch."""
 
     async def finish_batch(self) -> None:
         await super().finish_batch()
@@ -79,5 +83,5 @@ def _topology(job: Job, values: ValueMap, tally: Tally) -> Topology:
     )
     builder = TransactionalTopologyBuilder(job.group, "lines", KafkaTransactionalSpout(source), max_spout_pending=OPEN_BATCHES)
     builder.set_bolt("split", Split).shuffle_grouping("lines")
-    builder.set_committer("count", lambda: WordCounts(values, tally)).fields_grouping("split", "word")
+    builder.set_committer("count", lambda: BatchedWordCounts(values, tally)).fields_grouping("split", "word")
     return builder.build()

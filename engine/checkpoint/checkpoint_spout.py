@@ -77,6 +77,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
                 checkpoints.note_committed()
                 self._outages = 0
                 self._halvings = max(self._halvings - 1, 0)
+                checkpoints.sources.passes.differed &= self._halvings > 0  # else the sources would keep a limit for ever
                 checkpoints.sources.begin_interval(self.port.run.acked())
             checkpoints.note_step()
             match machine.step:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from engine import BasicBolt, Bolt, SpoutExhausted, TopologyBuilder, Tuple
+from engine.runtime.task_ports import ExecutorSpoutPort
 from engine.testing import Capture, Finished, KillTask, run_topology
 from tests.checkpoint.scenarios.kit import FAST, Numbers, PassOn, Tally, Told, counted, once
 
@@ -301,7 +302,10 @@ class FailsByChance(PassOn):
 @pytest.mark.guarantee("EO-6")
 def test_an_interval_that_fails_again_and_again_becomes_shorter_until_it_is_committed() -> None:
     """Given 1,000 rows in an interval, of which ten fail in each pass, other ones each time."""
-    assert counted(partial(Numbers, 3000, pace_secs=0.001), FailsByChance, limit_secs=600) == once(3000)
+    counts, finished = run_with(partial(Numbers, 3000, pace_secs=0.001), FailsByChance, beside=True, max_retries=None)
+    assert counts == once(3000)
+    assert finished.snapshot.checkpoint is not None
+    assert finished.snapshot.checkpoint.recoveries > finished.snapshot.checkpoint.committed
 
 
 @pytest.mark.guarantee("EO-6")
@@ -339,3 +343,26 @@ class SlowBegin(BasicBolt):
     async def execute(self, tup: Tuple) -> None:
         if tup["n"] < 5:
             await asyncio.sleep(1.0)
+
+
+@pytest.mark.guarantee("EO-6")
+def test_after_failures_by_chance_the_sources_have_no_limit_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    def limit_emits(self: ExecutorSpoutPort, more: int | None) -> None:
+        limits.append(more)
+        unchanged(self, more)
+
+    limits, unchanged = list[int | None](), ExecutorSpoutPort.limit_emits
+    monkeypatch.setattr(ExecutorSpoutPort, "limit_emits", limit_emits)
+    FailsAtFirst.draws = random.Random(5)
+    assert run_with(partial(Numbers, 4000, pace_secs=0.01), FailsAtFirst, beside=True, max_retries=None)[0] == once(4000)
+    assert any(limits)
+    assert not any(limits[-5:])
+
+
+class FailsAtFirst(FailsByChance):
+    """Fails 2 % of the calls by chance, for the first 1,000 rows."""
+
+    def execute(self, tup: Tuple) -> Any:
+        if tup["n"] < 1000 and FailsAtFirst.draws.random() < 0.02:
+            raise ConnectionError("by chance")
+        return PassOn.execute(self, tup)

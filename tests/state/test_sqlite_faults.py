@@ -372,3 +372,21 @@ async def test_closing_waits_for_a_running_write(tmp_path: Path, monkeypatch: py
     may_end.set()
     await closing
     assert [name for name in os.listdir(tmp_path) if not name.endswith(".lock")] == ["state.db"], "no journal is left"
+
+
+async def test_a_file_opens_while_another_process_still_reads_the_new_file(tmp_path: Path) -> None:
+    """SQLite refuses a write-ahead log at once while a reader has the file, so two processes that create it would meet."""
+    path = tmp_path / "c.db"
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        opened = asyncio.create_task(open_and_close(path))
+        await asyncio.sleep(0.1)
+        assert not opened.done()
+        other.execute("ROLLBACK")
+        await asyncio.wait_for(opened, PATIENCE_SECS)
+
+
+async def open_and_close(path: Path) -> None:
+    file = SqliteFile(path)
+    await file.open()
+    await file.close()

@@ -10,12 +10,14 @@ import os
 import sqlite3
 import stat
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from engine.backoff import Backoff
 from engine.errors import StateDamaged, StateError, StateProviderError, StateUnavailable
 from engine.forks import open_unshared
 from engine.in_thread import in_thread
@@ -41,6 +43,8 @@ else:
 
 APPLICATION_ID: Final = 0x53_74_6F_72
 WRITER_BUSY_SECS: Final = 5.0
+LOG_BACKOFF: Final = Backoff(0.001, 2.0)
+"""Pauses while another process switches a new file to a write-ahead log. When they are longest, the file is busy for another reason."""
 READER_BUSY_SECS: Final = 0.5
 """Longest wait for a lock of another process. The reader blocks the event loop, but in WAL mode it rarely waits."""
 RESTORE: Final = "Restore it from a backup, with its -wal. Nothing was changed. To start empty, remove the file, and its -wal and -shm."
@@ -117,7 +121,7 @@ class SqliteFile:
         check_file(self.path, self._schema, writes=True)
         writer = self._writer = self._connect(WRITER_BUSY_SECS)
         version = self._checked(writer)
-        [[mode]] = writer.execute("PRAGMA journal_mode = WAL")
+        mode = _use_log(writer)
         if mode != "wal":
             raise StateError(
                 f"{str(self.path)!r} cannot use a write-ahead log: SQLite keeps its journal_mode at {mode!r}",
@@ -186,6 +190,21 @@ class SqliteFile:
 
     def _translate(self, work: Callable[[], _T]) -> _T:
         return translate_errors(work, self.path, self._schema)
+
+
+def _use_log(writer: sqlite3.Connection) -> str:
+    """Switch to a write-ahead log, and return the journal mode that the file has then.
+
+    While another process switches or reads the new file, SQLite refuses that at once, without the connection's own wait for locks.
+    """
+    for pause_secs in LOG_BACKOFF.pauses():
+        try:
+            return str(writer.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+        except sqlite3.OperationalError as error:
+            if getattr(error, "sqlite_errorname", "") != "SQLITE_BUSY" or pause_secs >= LOG_BACKOFF.longest_secs:
+                raise
+        threading.Event().wait(pause_secs)
+    raise AssertionError("the pauses have no end")
 
 
 def translate_errors(work: Callable[[], _T], path: Path, schema: Schema = STATE) -> _T:
