@@ -5,6 +5,7 @@ import random
 import sqlite3
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -185,7 +186,8 @@ def test_behind_a_state_both_have_each_row_once() -> None:
 def test_values_count_each_row_once(tmp_path: Path) -> None:
     totals = ReduceInto(SqliteValues(tmp_path / "totals.db", "totals"), key="n")
     run_topology(topology(totals, tasks=3), faults=[KillTask("out", at_secs=1.0)])
-    rows = sqlite3.connect(tmp_path / "totals.db").execute("SELECT key, value FROM totals").fetchall()
+    with closing(sqlite3.connect(tmp_path / "totals.db")) as connection:
+        rows = connection.execute("SELECT key, value FROM totals").fetchall()
     assert {int(key): int(value) for key, value in rows} == dict.fromkeys(range(ROWS), 1)
 
 
@@ -237,11 +239,12 @@ async def test_an_interval_that_is_published_again_keeps_its_file(tmp_path: Path
 
 
 def test_rows_that_a_table_refuses_become_dead_letters_and_the_others_are_published(tmp_path: Path) -> None:
-    connection = sqlite3.connect(tmp_path / "rows.db")
-    connection.execute("CREATE TABLE rows (n INTEGER NOT NULL CHECK (n NOT IN (5, 6, 120)))")
-    insert = SqlCommitter(SqliteDatabase(tmp_path / "rows.db"), "INSERT INTO rows VALUES ($1)", fields="n")
-    result = run_topology(topology(insert))
-    assert [n for (n,) in connection.execute("SELECT n FROM rows ORDER BY n")] == [n for n in range(ROWS) if n not in (5, 6, 120)]
+    with closing(sqlite3.connect(tmp_path / "rows.db")) as connection:
+        connection.execute("CREATE TABLE rows (n INTEGER NOT NULL CHECK (n NOT IN (5, 6, 120)))")
+        insert = SqlCommitter(SqliteDatabase(tmp_path / "rows.db"), "INSERT INTO rows VALUES ($1)", fields="n")
+        result = run_topology(topology(insert))
+        written = [n for (n,) in connection.execute("SELECT n FROM rows ORDER BY n")]
+    assert written == [n for n in range(ROWS) if n not in (5, 6, 120)]
     letters = result.snapshot.entry(DeadLettersEntry).value
     assert letters is not None
     assert letters.stored == 3

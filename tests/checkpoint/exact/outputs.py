@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -139,9 +140,8 @@ def declare(builder: TopologyBuilder, target: Target, tasks: int, failing: Faili
 async def prepare(target: Target) -> None:
     """Make the table of the SQL committers."""
     if target.kind == "sqlite rows":
-        with sqlite3.connect(f"{target.folder}/rows.db") as connection:
+        with closing(sqlite3.connect(f"{target.folder}/rows.db")) as connection, connection:
             connection.execute(CREATE)
-        connection.close()
     if target.kind == "postgres rows":
         connection = await asyncpg.connect(target.server)
         try:
@@ -176,11 +176,8 @@ async def _redis_values(target: Target) -> Counter[Any]:
 
 
 async def _sqlite_rows(target: Target) -> Counter[Any]:
-    connection = sqlite3.connect(f"{target.folder}/rows.db")
-    try:
+    with closing(sqlite3.connect(f"{target.folder}/rows.db")) as connection:
         return Counter(connection.execute("SELECT number, count FROM output"))
-    finally:
-        connection.close()
 
 
 async def _postgres_rows(target: Target) -> Counter[Any]:

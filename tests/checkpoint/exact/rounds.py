@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from engine.checkpoint.record_entries import LEDGER, StoredEntries
 from engine.checkpoint.sources import Sources
+from engine.checkpoint.staged_output import NOTHING
 from engine.checkpoint.stored_positions import SourceLayout
 from engine.state import ComponentSeal, provider_of
 from engine.state.codec import MessagePack
@@ -135,6 +136,8 @@ def _share(kind: str, blobs: Iterable[bytes]) -> Counter[Any]:
     """Return the output that a task has staged."""
     share: Counter[Any] = Counter()
     for blob in blobs:
+        if blob == NOTHING:
+            continue
         decoded = MessagePack().decode(blob)
         if kind in outputs.MAPS:
             share.update(dict(decoded))

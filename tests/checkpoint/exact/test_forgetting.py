@@ -4,6 +4,7 @@ import asyncio
 import json
 import sqlite3
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -94,9 +95,9 @@ class Play:
         name, kind = self.target.name, self.target.kind
         table = "output" if kind.endswith("rows") else name
         if kind.startswith("sqlite"):
-            with sqlite3.connect(Path(self.target.folder, "rows.db" if kind.endswith("rows") else "values.db")) as connection:
+            file = Path(self.target.folder, "rows.db" if kind.endswith("rows") else "values.db")
+            with closing(sqlite3.connect(file)) as connection, connection:
                 connection.execute(f"DELETE FROM {table}")
-            connection.close()
         elif kind.startswith("postgres"):
             link = await asyncpg.connect(self.target.server)
             await link.execute(f"TRUNCATE {table}")
@@ -159,9 +160,8 @@ async def test_a_target_that_has_forgotten_takes_everything_again_once(play: Pla
 async def test_a_map_whose_table_was_dropped_is_made_again(play: Play) -> None:
     await play.command("state", "delete", play.url, "--yes")
     if play.target.kind.startswith("sqlite"):
-        with sqlite3.connect(Path(play.target.folder, "values.db")) as connection:
+        with closing(sqlite3.connect(Path(play.target.folder, "values.db"))) as connection, connection:
             connection.execute(f"DROP TABLE {play.target.name}")
-        connection.close()
     else:
         link = await asyncpg.connect(play.target.server)
         await link.execute(f"DROP TABLE {play.target.name}")

@@ -7,7 +7,7 @@ import asyncio
 import sqlite3
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -212,13 +212,14 @@ def tasks_publish_only_their_own(patch: Patch) -> None:
 
 
 def inserting(path: Path) -> SqlCommitter:
-    with sqlite3.connect(path / "rows.db") as connection:
+    with closing(sqlite3.connect(path / "rows.db")) as connection, connection:
         connection.execute("CREATE TABLE IF NOT EXISTS rows (n INTEGER)")
     return SqlCommitter(SqliteDatabase(path / "rows.db"), "INSERT INTO rows VALUES ($1)", fields="n")
 
 
 def inserted(path: Path) -> Counter[int]:
-    return Counter(n for (n,) in sqlite3.connect(path / "rows.db").execute("SELECT n FROM rows"))
+    with closing(sqlite3.connect(path / "rows.db")) as connection:
+        return Counter(n for (n,) in connection.execute("SELECT n FROM rows"))
 
 
 class Once(Committer):
