@@ -49,6 +49,10 @@ class BatchWriter:
         self._stored: dict[int, StoredTxid] = {}
         self._stored_of = 0
         """Number of the producer that had started when the txids were read. The start of this producer ended all earlier transactions."""
+        self._written_by = 0
+        """Number of the producer that has completed a transaction last."""
+        self._was_fenced_early = False
+        """True if a producer was fenced in its first transaction, and no other one has completed a transaction since."""
         self._stable_by = 0.0
         """Time of the event loop at which the stored txids must be stable, for the current batch."""
         self._one_at_a_time = asyncio.Lock()
@@ -120,12 +124,17 @@ class BatchWriter:
         if output is not None:
             await output.send_records()
         await link.commit_transaction()
+        self._written_by, self._was_fenced_early = link.producers, False
         self._stored[self._owner.task] = StoredTxid(txid, self._owner.parallelism)
 
     def _batch_error(self, error: Exception, attempt: TransactionAttempt, took_secs: float) -> Exception:
         """Translate the error of a transaction into the error of its batch."""
         limit_secs = self._config.transaction_timeout_ms / 1000
         if self.link.is_fenced and took_secs < limit_secs:
+            if self._may_be_a_late_request():
+                self._was_fenced_early = True
+                text = "its new producer was fenced, perhaps by a late request of the one before it. Another producer starts"
+                return FailedBatch(f"{self._writing}: {text}", report=True)
             text = f"another process writes as task {self._owner.task} of {self._owner.component!r}: this one was fenced at batch {attempt}"
             return FatalError(text, hint="Start only one run of a topology at a time. The other run continues from here.")
         if isinstance(error, TimeoutError):
@@ -136,6 +145,13 @@ class BatchWriter:
         if isinstance(cause, errors.KafkaError) and not is_transient(cause) and hint_of(cause) is not None:
             return fatal_error(cause, self._writing)
         return FailedBatch(f"{self._writing} failed: {describe_error(cause)}", report=True)
+
+    def _may_be_a_late_request(self) -> bool:
+        """Tell whether a task or process that has died may have fenced this one, because its last request has come late.
+
+        Then the txids decide what is still to be written. A process that is fenced again, or in a later transaction, has a rival.
+        """
+        return self._written_by != self.link.producers and not self._was_fenced_early
 
     async def _refresh_periodically(self) -> None:
         """Refresh the txid forever, so that the brokers remember it while the topology is idle."""

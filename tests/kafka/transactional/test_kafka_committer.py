@@ -148,6 +148,38 @@ async def test_a_zombie_is_fenced_and_ends(kafka: str, new_topic: NewTopic) -> N
     assert await seen(kafka, topic) == ["a", "b", "c"]
 
 
+async def test_a_late_request_of_a_dead_task_fences_no_run(kafka: str, new_topic: NewTopic) -> None:
+    """Given a start of a producer that the broker handles after that of its successor, the successor starts once more."""
+    topic, name = await new_topic(partitions=1), fresh_name("words")
+    config = committer_config(kafka, topic)
+    async with committing(config, name=name) as task:
+        bolt = await task.instance(1, [(None, "a")])
+        await fence(config, name)
+        with pytest.raises(FailedBatch, match="perhaps by a late request"):
+            await bolt.finish_batch()
+        await task.commit(1, "a")
+    assert await seen(kafka, topic) == ["a"]
+
+
+async def fence(config: KafkaCommitterConfig, name: str) -> None:
+    """Start a producer of the same task, which writes nothing."""
+    async with committing(config, name=name) as other:
+        await other.instance(1, [])
+
+
+async def test_a_process_that_is_fenced_twice_before_it_has_written_ends(kafka: str, new_topic: NewTopic) -> None:
+    topic, name = await new_topic(partitions=1), fresh_name("words")
+    config = committer_config(kafka, topic)
+    async with committing(config, name=name) as task:
+        for error in (FailedBatch, FatalError):
+            bolt = await task.instance(1, [(None, "a")])
+            await task.writer.link.start()
+            await fence(config, name)
+            with pytest.raises(error, match="fenced"):
+                await bolt.finish_batch()
+    assert await seen(kafka, topic) == []
+
+
 async def test_a_cancelled_attempt_writes_nothing(kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = await new_topic(partitions=1)
     async with committing(committer_config(kafka, topic), name=fresh_name("words")) as task:
