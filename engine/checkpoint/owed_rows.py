@@ -85,26 +85,25 @@ class Components:
         """Begin to count anew, after a commit or a rollback."""
         self._acked_before, self._strangers_before = acked, self._strangers.copy()
 
-    def note_failure(self, retry: RowRetry, failure: Failure, acked: Mapping[str, int]) -> None:
-        """Count the failure of a row, unless it may be an outage.
+    def note_failure(self, retry: RowRetry, failure: Failure, acked: int) -> None:
+        """Count the failure of a row, unless it may be an outage. acked: number of inputs that its component has processed.
 
         It counts if the component has processed another input since the failure before, or in this interval. A component that gets nothing
         but bad rows processes nothing, either. So it also counts if the component has only failed rows that it had failed before it
         processed others.
         """
         component_id = failure.component_id
-        now = Seen(component_id, acked.get(component_id or "", 0), self._strangers.get(component_id, 0))
+        strangers = self._strangers.get(component_id, 0)
         before = retry.seen
         if before is None or before.component_id != component_id:
             before = Seen(component_id, self._acked_before.get(component_id or "", 0), self._strangers_before.get(component_id, 0))
-        elif now.acked > before.acked:
+        elif acked > before.acked:
             retry.has_seen_life = True
-        if now.acked > before.acked or (retry.has_seen_life and now.strangers == before.strangers):
+        if acked > before.acked or (retry.has_seen_life and strangers == before.strangers):
             retry.failures += 1
         if not retry.has_seen_life:
-            now = now._replace(strangers=now.strangers + 1)
-            self._strangers[component_id] = now.strangers
-        retry.seen, retry.failure = now, failure
+            strangers = self._strangers[component_id] = strangers + 1
+        retry.seen, retry.failure = Seen(component_id, acked, strangers), failure
         retry.tries += 1
 
     def may_be_owed(self, retry: RowRetry, acked: Mapping[str, int]) -> bool:

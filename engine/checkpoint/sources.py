@@ -208,21 +208,23 @@ class SourceTask(SourceHandler):
         if failure.component_id == ACKER_COMPONENT:
             self._lost()  # the acker has lost all its trees, and no row is to blame
             return
-        key = self._key_of(*row[:3])
-        may_go_alone = had_no_effect and not self._sources.one_by_one.is_cautious and key not in self.rows.went_alone
+        may_go_alone = had_no_effect and not self._sources.one_by_one.is_cautious and not self._went_alone(row)
         retry = self.retries.retry_of(row, failure, had_no_effect=may_go_alone)
         if retry is None:
-            self.rows.note_failed(key, row, failure)
+            self.rows.note_failed(self._key_of(*row[:3]), row, failure)
             return
-        self._sources.owed.components.note_failure(retry, failure, self.run.acked())
+        self._sources.owed.components.note_failure(retry, failure, self.run.acked_by(failure.component_id))
         if not self._sources.owed.is_due(retry):
             self.retries.note_failed(retry)
         elif self._sources.passes.may_give_up():
             given_up = GivenUpRow(self.component_id, retry.row, failure, retry.failures)
-            self.rows.give_up_alone(key, given_up, retry.barriers)  # no state has anything of it, so nothing is repeated
+            self.rows.give_up_alone(self._key_of(*retry.row), given_up, retry.barriers)  # no state has it, so nothing is repeated
             self._report(given_up, alone=True)
         else:
-            self.rows.note_failed(key, row, failure)  # the next passes wait for room
+            self.rows.note_failed(self._key_of(*retry.row), row, failure)  # the next passes wait for room
+
+    def _went_alone(self, row: MarkedRow) -> bool:
+        return bool(self.rows.went_alone) and self._key_of(*row[:3]) in self.rows.went_alone
 
     def note_limit(self) -> None:
         """Ask for a checkpoint when all sources are where the failed pass has ended."""

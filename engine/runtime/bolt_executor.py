@@ -423,11 +423,12 @@ class BoltExecutor(Executor):
     def _fail_and_count(self, error: BaseException, tup: Tuple | None) -> bool:
         """Fail the input of an error, and report it. Return True if the instance is to be renewed (SV-1)."""
         failed, diverted = self.core.failed, self.diversion.diverted
-        self._fail_call(tup, self.failure_of(error))
+        failure = self.failure_of(error)
+        self._fail_call(tup, failure)
         fate = "only this input fails" if self.core.failed > failed else "no input fails"  # a tick, or an input that the call had settled
         if self.diversion.diverted > diverted:
             fate = f"the input leaves on stream {FAILED_STREAM!r}"
-        self.reporter.report(error, tup=tup, next_step=f"{fate}; the bolt continues")
+        self.reporter.report(error, tup=tup, next_step=f"{fate}; the bolt continues", text=failure.error)
         return self.streak.note_failure(self.run_context.clock.now(), self.processed)
 
     @property

@@ -91,8 +91,16 @@ class ErrorReporter:
         self.logs = True
         """False: reports are published and not logged, because a listener reports them once more."""
 
-    def report(self, error: BaseException, *, tup: object = None, next_step: str, verb: Literal["raised", "reported"] = "raised") -> None:
-        """Log and publish an error, or only count it if a limit is reached."""
+    def report(
+        self,
+        error: BaseException,
+        *,
+        tup: object = None,
+        next_step: str,
+        verb: Literal["raised", "reported"] = "raised",
+        text: str | None = None,
+    ) -> None:
+        """Log and publish an error, or only count it if a limit is reached. text: that of `error_text`, if it is known."""
         if not isinstance(cast(object, error), BaseException):
             text = f"{self._component_id!r} (task {self._task_id}): report_error() was given {safe_repr(error)}, which is not an exception"
             raise UsageError(text, hint='Write report_error(ValueError("...")).')
@@ -101,7 +109,7 @@ class ErrorReporter:
         repeats = self._repeats.get(kind)
         if repeats is not None:
             repeats.count += 1
-            repeats.last_text = error_text(error)
+            repeats.last_text = text or error_text(error)
         elif len(self._repeats) >= MOST_REPORTS:
             self._left_out += 1
         else:

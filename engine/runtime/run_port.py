@@ -44,6 +44,9 @@ class LiveRunPort:
         if self.take_back is not None:
             await self.take_back(failure, before_drop)
 
+    def acked_by(self, component_id: str | None) -> int:
+        return sum(bolt.core.acked for bolt in self.bolts if bolt.info.component_id == component_id)
+
     def acked(self) -> Mapping[str, int]:
         counts: dict[str, int] = {}
         for bolt in self.bolts:

@@ -40,6 +40,9 @@ class RunPort(Protocol):
     def acked(self) -> Mapping[str, int]:
         """Return the number of inputs that each bolt of the user has acked, by component id."""
 
+    def acked_by(self, component_id: str | None) -> int:
+        """Return the number of inputs that one bolt of the user has acked. 0 if there is none."""
+
     @property
     def is_quiet(self) -> bool:
         """True while each bolt of the user serves, and has settled all inputs but those that it holds behind a barrier."""
