@@ -2,43 +2,22 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from engine.api import Values
 from engine.checkpoint.given_up import GivenUpRow, Letters, Row, RowCount
+from engine.checkpoint.given_up_rows import GivenUpRows
 from engine.checkpoint.owed_rows import MarkedRow, RowRetry
+from engine.checkpoint.pass_rows import PassRows
+from engine.checkpoint.row_keys import RowKey
 from engine.checkpoint.rowless import RowlessInputs
-from engine.checkpoint.stored_positions import CODEC
 from engine.errors import TASK_DIED, TIMEOUT, Failure
 from engine.safe_text import safe_repr
-from engine.state.codec import Unencodable, codec_named
 from engine.topology.task_port import SEVERAL_ROWS
 
-PICKLE: Final = codec_named("pickle")
 ALONE_AFTER: Final = frozenset({TASK_DIED, TIMEOUT})
 """Reasons of failures that also concern rows which have done nothing wrong."""
-RowKey: TypeAlias = tuple[str, Any]
-"""(stream, identity). A row of a task is known again by its message id, or else by its stream and values. SEVERAL_ROWS: not yet.
-
-Its place among the others would not do, because another pass may interleave the rows of several partitions in another way.
-"""
 Copy: TypeAlias = tuple[RowKey, int]
 """Rows with the same key are copies. They are told apart by a number only: the n-th one that fails in a pass."""
-
-
-def key_of(values: Values, stream: str, message_id: Any) -> RowKey:
-    """Return the key of a row. message_id: None, the id of the row, or SEVERAL_ROWS."""
-    if message_id is SEVERAL_ROWS:
-        return "", SEVERAL_ROWS
-    if message_id is not None:
-        with suppress(Unencodable, TypeError):  # no code of the id is called, which might raise here
-            return "", bytes(CODEC.encode(message_id))  # no stream has this name
-    with suppress(Unencodable, TypeError):
-        return stream, bytes(CODEC.encode(list(values)))
-    with suppress(Unencodable):
-        return stream, PICKLE.encode(values)  # the repr of most objects has their address, which another row has in the next pass
-    return stream, safe_repr(values)
 
 
 class FailedRow(NamedTuple):
@@ -152,35 +131,18 @@ class FailedRows:
         """Passes in which each copy of a row failed, since the last commit."""
         self._reasons: dict[RowKey, Failure] = {}
         """The last failure of each row that has a count."""
-        self.given_up: Counter[RowKey] = Counter()
-        """Number of copies of each row that were given up."""
-        self._copies_given_up = 0  # the sum of these numbers
-        self._skipped: Counter[RowKey] = Counter()
-        """Copies that were given up and not emitted in this pass."""
-        self.skipped_before: Counter[RowKey] = Counter()
-        """Those of before the barrier."""
-        self._left_to_skip = 0  # copies that were given up, and not skipped yet in this pass
-        self._letters: list[GivenUpRow] = []
-        """The skipped rows, in their order."""
-        self._letters_before = 0
-        """How many of them are before the barrier."""
+        self.given_up: Final = GivenUpRows()
+        """Rows that were given up, and are not emitted."""
         self._given_up_alone: list[tuple[int, RowKey, GivenUpRow]] = []
         """Rows that were given up after retries alone, each with the barriers before its last emit."""
         self._barriers = 0
         """Barriers that the task has sent."""
-        self._began = self._emitted_before = 0
-        """Emits of the task until the last commit or rollback, and until the last barrier."""
-        self._pass_rows = 0
-        """Rows of the pass that this one repeats, up to its barrier if it had one. 0: no pass has failed since the last commit."""
-        self._to_repeat = 0
-        """Rows that the failed passes have emitted, and that no commit has covered yet."""
+        self._extent: Final = PassRows()
         for count in counts:
             key = (count.stream, count.identity)
             self._reasons[key] = count.failure
             self.passes.update({(key, copy): passes for copy, passes in enumerate(count.passes)})
-            self.given_up[key] = count.given_up
-        self.given_up = +self.given_up
-        self._left_to_skip = self._copies_given_up = self.given_up.total()
+            self.given_up.add(key, count.given_up)
 
     def note_failed(self, key: RowKey, row: MarkedRow, failure: Failure) -> None:
         """Note that a row has failed, so that the interval is repeated. One that was retried alone is noted only once."""
@@ -221,14 +183,14 @@ class FailedRows:
                 self.suspects.add(key)
                 continue
             is_sure = key in self.retried
-            first = self.given_up[key]  # copies below were not emitted in this pass
+            first = self.given_up.copies[key]  # copies below were not emitted in this pass
             counting = [each for each in failures if is_sure or each.failure.component_id is None or each.failure.component_id in worked]
             for copy, each in enumerate(counting, first):
                 has_counted = True
                 self._count(key, copy, each.failure, max_retries)
                 was_unknown = self._had_packs or key in self.went_alone  # it had failed with others before
                 is_new = self.passes[key, copy] == 1 and not was_unknown
-                self.differed |= self._pass_rows > 0 and each.barriers < self._barriers and is_new
+                self.differed |= self._extent.failed_pass > 0 and each.barriers < self._barriers and is_new
         self._had_packs = any(key[1] is SEVERAL_ROWS for key in self.failed)
         return has_counted
 
@@ -236,55 +198,42 @@ class FailedRows:
         self._reasons[key] = failure
         self.passes[key, copy] += 1
         if max_retries is not None and self.passes[key, copy] >= max_retries and self._may_give_up():
-            self.given_up[key] += 1
-            self._copies_given_up += 1
+            self.given_up.add(key)
 
     def give_up_first(self, passes: int) -> None:
         """Give up the first of the failed rows, although its component has processed nothing else for so many passes."""
         key, failures = next(iter(self.failed.items()))
-        copy = self.given_up[key]
-        self.passes[key, copy] = passes - 1
-        self._count(key, copy, failures[0].failure, passes)
+        self.passes[key, self.given_up.copies[key]] = passes - 1
+        self._count(key, self.given_up.copies[key], failures[0].failure, passes)
 
     def begin_pass(self, emitted: int) -> None:
         """Begin a pass. emitted: number of rows that the task has emitted."""
-        self._to_repeat = max(self._to_repeat, emitted - self._began)
-        if self._emitted_before > self._began:
-            self._pass_rows = self._emitted_before - self._began + self.skipped_before.total()
-        else:
-            self._pass_rows = emitted - self._began + self._skipped.total()
-        self._began = self._emitted_before = emitted
+        self._extent.begin_pass(emitted, self.given_up.skipped, self.given_up.before_barrier)
         self.failed.clear()
         self.went_alone.clear()
-        self._skipped.clear()
-        self.skipped_before.clear()
-        self._letters.clear()
-        self._letters_before = 0
+        self.given_up.begin_pass()
         for _, key, row in self._given_up_alone:  # else they would fail again in each pass, and their task's death might fail others
-            self.passes[key, self.given_up[key]] = row.passes
+            self.passes[key, self.given_up.copies[key]] = row.passes
             self._reasons[key] = row.failure
-            self.given_up[key] += 1
-            self._copies_given_up += 1
+            self.given_up.add(key)
         self._given_up_alone.clear()
-        self._left_to_skip = self._copies_given_up
+
+    @property
+    def to_emit_again(self) -> int:
+        """Emits of the pass that begins until the source is where the one before it has ended. 0: it had emitted nothing."""
+        rows = self._extent.failed_pass
+        return max(2, rows - self.given_up.total - len(self.suspects)) if rows else 0
 
     # Rows that are given up
 
     def skip(self, source: str, key: RowKey, row: Row) -> GivenUpRow | None:
         """Return the row as one that is given up, and not emitted. None: it is emitted."""
-        copy = self._skipped[key]
-        if copy >= self.given_up[key]:
+        copy = self.given_up.next_copy(key)
+        if copy is None:
             return None
-        self._skipped[key] += 1
-        self._left_to_skip -= 1
         skipped = GivenUpRow(source, row, self._reasons[key], self.passes[key, copy])
-        self._letters.append(skipped)
+        self.given_up.skip(key, skipped)
         return skipped
-
-    @property
-    def has_skipped_all(self) -> bool:
-        """True if all rows that are given up have come by in this pass."""
-        return self._left_to_skip == 0
 
     def give_up_alone(self, key: RowKey, row: GivenUpRow, barriers: int) -> None:
         """Note that a row which was retried alone is not tried again. barriers: number of those before its last emit."""
@@ -293,56 +242,39 @@ class FailedRows:
     @property
     def number_given_up(self) -> int:
         """Number of rows that are given up, and that no commit has passed yet."""
-        return self._copies_given_up + len(self._given_up_alone)
+        return self.given_up.total + len(self._given_up_alone)
 
     def letters(self) -> list[GivenUpRow]:
         """Return the rows of before the barrier that were given up."""
-        return self._letters[: self._letters_before] + [row for barriers, _, row in self._given_up_alone if barriers < self._barriers]
+        return self.given_up.letters() + [row for barriers, _, row in self._given_up_alone if barriers < self._barriers]
 
     # The checkpoint
 
     def note_barrier(self, emitted: int) -> None:
         """Note that the task sends a barrier now. emitted: number of rows that it has emitted."""
-        self._emitted_before = emitted
+        self._extent.at_barrier = emitted
         self._barriers += 1
-        self.skipped_before = self._skipped.copy()
-        self._letters_before = len(self._letters)
-
-    @property
-    def to_emit_again(self) -> int:
-        """Emits of the pass that begins until the source is where the one before it has ended. 0: it had emitted nothing."""
-        return max(2, self._pass_rows - self._copies_given_up - len(self.suspects)) if self._pass_rows else 0
-
-    @property
-    def _left_to_repeat(self) -> int:
-        """Rows of the failed passes that a commit of the last barrier does not cover, because a source may begin slowly."""
-        return max(0, self._to_repeat - (self._emitted_before - self._began + self.skipped_before.total()))
+        self.given_up.note_barrier()
 
     def note_committed(self) -> int:
         """Forget what has failed before the barrier. Return the number of emits that are committed.
 
         Whatever has failed by now has failed behind the barrier, or the commit would be refused.
         """
-        committed = self._emitted_before - self._began
-        self._to_repeat, self._began, self._pass_rows = self._left_to_repeat, self._emitted_before, 0
-        self.given_up -= self.skipped_before
-        self._skipped -= self.skipped_before
-        self._copies_given_up = self.given_up.total()
-        self._left_to_skip = self._copies_given_up - self._skipped.total()
-        self.skipped_before.clear()
+        committed = self._extent.note_committed(self.given_up.before_barrier)
+        self.given_up.note_committed()
         self.retried.clear()
         self._given_up_alone = [each for each in self._given_up_alone if each[0] >= self._barriers]
-        del self._letters[: self._letters_before]
-        self._letters_before = 0
-        if not self._to_repeat:
-            self.passes = Counter({(key, copy): self.passes[key, copy] for key, copies in self.given_up.items() for copy in range(copies)})
-            self._reasons = {key: self._reasons[key] for key in self.given_up}
+        if not self._extent.to_cover:
+            copies = self.given_up.copies
+            self.passes = Counter({(key, copy): self.passes[key, copy] for key, number in copies.items() for copy in range(number)})
+            self._reasons = {key: self._reasons[key] for key in copies}
         return committed
 
     def counts(self, task_index: int, *, commits: bool) -> list[RowCount]:
         """Return what a new process must know. commits: for the write of a commit, without the rows that it passes."""
-        given_up = self.given_up - self.skipped_before if commits else self.given_up
-        keeps_all = not commits or self._left_to_repeat > 0
+        given_up = self.given_up.uncommitted(commits=commits)
+        keeps_all = not commits or self._extent.left_to_cover(self.given_up.before_barrier) > 0
         passes: defaultdict[RowKey, list[int]] = defaultdict(list)
         for (key, copy), number in sorted(self.passes.items(), key=lambda each: each[0][1]):
             if keeps_all or copy < given_up[key]:

@@ -10,12 +10,13 @@ from typing import Any, Final
 
 from engine.api import Values
 from engine.checkpoint.alignment import Barrier
-from engine.checkpoint.failed_rows import FailedRows, Passes, RowKey, key_of
+from engine.checkpoint.failed_rows import FailedRows, Passes
 from engine.checkpoint.given_up import AloneRow, GaveUp, GivenUpRow, Letters, Row, RowCount, StoredCounts, emittable, rows_to_retry
 from engine.checkpoint.machine import Machine, Step
 from engine.checkpoint.one_by_one import MOST_KEPT, KeptRows, OneByOne
 from engine.checkpoint.owed_rows import MarkedRow, OwedRows, RowRetry
 from engine.checkpoint.positions import Positions
+from engine.checkpoint.row_keys import RowKey, key_of
 from engine.checkpoint.row_retries import RowRetries
 from engine.checkpoint.stored_positions import SourceLayout, current_position, has_moved
 from engine.errors import Failure
@@ -310,7 +311,7 @@ class SourceTask(SourceHandler):
 
     def _use_filter(self) -> None:
         """Let the emitted rows pass `_accepts`, if one of them may have to be kept back."""
-        self._special = self.rows.suspects if self.rows.has_skipped_all else self.rows.given_up.keys() | self.rows.suspects
+        self._special = self.rows.suspects if self.rows.given_up.have_come_by else self.rows.given_up.keys | self.rows.suspects
         self._port.filter_rows(self._accepts if self._special or self._sources.one_by_one.is_cautious else None)
 
     # Rows that go alone
@@ -383,7 +384,7 @@ class SourceTask(SourceHandler):
         if skipped is None:
             return False
         self._report(skipped, alone=False)
-        if self.rows.has_skipped_all:
+        if self.rows.given_up.have_come_by:
             self._use_filter()
         return True
 

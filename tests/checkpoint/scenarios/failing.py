@@ -242,7 +242,7 @@ def the_last_row_comes_once() -> Counter[Any]:
 
 def a_pass_ends_with_the_rows_of_the_first_one(patch: Patch) -> None:
     async def prepare(self: SourceTask, barrier: Any) -> None:
-        while self._new_rows - self.rows._began < self.rows._to_repeat:  # noqa: ASYNC110 - of virtual time
+        while self._new_rows - self.rows._extent.began < self.rows._extent.to_cover:  # noqa: ASYNC110 - of virtual time
             await asyncio.sleep(0.1)
         await unchanged(self, barrier)
 
