@@ -107,7 +107,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
         sending.add_done_callback(self._check_sources)
         try:
             passes = checkpoints.sources.passes
-            if not await checkpoints.prepare.wait(lambda: sum(self.port.run.acked().values()), lambda: passes.have_failed):
+            if not await checkpoints.prepare.wait(self._progress_of_prepare, lambda: passes.have_failed):
                 return Event.FAILED
             for source in checkpoints.sources.tasks:
                 await source.verdicts_arrived()
@@ -125,6 +125,10 @@ class CheckpointSpout(Spout, SpoutPortUser):
             checkpoints.note_cause(why)
             return Event.FAILED
         return Event.FAILED if checkpoints.lost.is_set() else Event.DONE
+
+    def _progress_of_prepare(self) -> int:
+        """Return a number that grows while bolts process inputs, or the store takes what they have to write."""
+        return sum(self.port.run.acked().values()) + self._checkpoints.stores.blobs
 
     async def _send_barriers(self, barrier: Barrier) -> None:
         """Let rows go alone first, because a task that dies of one may not have had a barrier."""

@@ -86,7 +86,7 @@ class Checkpoints:
         self._locks: dict[tuple[str, int], asyncio.Lock] = {}
         self._patience = StoreRetry(config.state_timeout_secs, self._note_trouble, store=store_named(config.state_provider))
         self.machine = Machine(Record())
-        self._stores = self._sealed_stores(layout.places, bare=False)
+        self.stores = self._sealed_stores(layout.places, bare=False)
         self.lost = asyncio.Event()
         """Set when a stateful task has died. A recovery then begins at once."""
         self.prepare = Prepare(config.checkpoint_timeout_secs, config.message_timeout_secs, self.lost)
@@ -130,7 +130,7 @@ class Checkpoints:
         warn_of_renamed({place.component_id for place in self._layout.places}, set(layouts), self._topology_name)
         settled = settled_at_start(record)
         self.machine = Machine(settled)
-        stores = self._stores = self._sealed_stores([*layouts.values(), *self._layout.places], bare=stored.has_bare_blocks)
+        stores = self.stores = self._sealed_stores([*layouts.values(), *self._layout.places], bare=stored.has_bare_blocks)
         await self._open_outputs(stored, settled)
         for place in layouts.values():
             if place in self._layout.places:
@@ -154,7 +154,7 @@ class Checkpoints:
             outputs = self.outputs[component_id] = StagedOutputs(
                 component_id, tasks, stored.outputs.get(component_id, 0), stored.refused(component_id)
             )
-            await outputs.open(self._stores, self.patiently, record)
+            await outputs.open(self.stores, self.patiently, record)
 
     def _sealed_stores(self, places: Iterable[StatePlace], *, bare: bool) -> SealedStores:
         keyed = {place.component_id: place.keyed for place in places} | dict.fromkeys(self._layout.committers, False)
@@ -259,7 +259,7 @@ class Checkpoints:
             state = self._states.get(name)
             if state is None:
                 store = await self.patiently(
-                    lambda: self._stores.store(place.component_id, place.task_index, place.slots), ends_run=ENGINE_WRITES
+                    lambda: self.stores.store(place.component_id, place.task_index, place.slots), ends_run=ENGINE_WRITES
                 )
                 codec = codec_named(self._config.state_codec)
                 cache_keys = self._config.state_cache_keys

@@ -69,9 +69,9 @@ class Prepare:
     async def wait(self, processed: Callable[[], int], has_failed: Callable[[], bool]) -> bool:
         """Wait until all tasks are done. Return False as soon as one cannot, or one dies. Raises TimeoutError if nothing goes on.
 
-        processed: number of inputs that all bolts have processed. Inputs of before the barrier may take longer than any limit, so the time
-        begins again whenever this number or that of the tasks has grown. has_failed: tells whether a row has failed. The others still run
-        to the barrier, but a bolt may never settle an input of a failed tree.
+        processed: a number that grows with the inputs that the bolts have processed, and with what has been written. Inputs of before the
+        barrier may take longer than any limit, so the time begins again whenever this number or that of the tasks has grown. has_failed:
+        tells whether a row has failed. The others still run to the barrier, but a bolt may never settle an input of a failed tree.
         """
         assert self._result is not None
         lost = asyncio.get_running_loop().create_task(self._lost.wait())

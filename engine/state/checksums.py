@@ -88,12 +88,25 @@ class StoreSource(Protocol):
 class ComponentSeal:
     """Checksums of the rows and deltas of one component. Raises StateDamaged with the component, key group or task, and txid."""
 
-    def __init__(self, topology_name: str, component_id: str, *, keyed: bool, txid: Callable[[], int], bare: bool) -> None:
-        """txid: returns the last committed txid, for errors. bare: also read blocks without a checksum."""
+    def __init__(
+        self,
+        topology_name: str,
+        component_id: str,
+        *,
+        keyed: bool,
+        txid: Callable[[], int],
+        bare: bool,
+        on_blob: Callable[[], None] = lambda: None,
+    ) -> None:
+        """txid: returns the last committed txid, for errors. bare: also read blocks without a checksum.
+
+        on_blob: called for each blob of a delta that is written.
+        """
         self._place = (topology_name, component_id)
         self._keyed = keyed
         self._txid = txid
         self._bare = bare
+        self._on_blob = on_blob
         self._slot_sums = _SlotSums((topology_name, component_id))
 
     def _start(self, slot: int, key: object) -> int:
@@ -143,6 +156,7 @@ class ComponentSeal:
         async for blob in blobs:
             if waiting is not None:
                 yield add_checksum(waiting, self._blob_start(task_index, txid, round_, number, is_last=False))
+                self._on_blob()
                 number += 1
             waiting = blob
         if waiting is not None:
@@ -259,12 +273,19 @@ class SealedStores:
         self._keyed = keyed
         self._txid = txid
         self._bare = bare
+        self.blobs = 0
+        """Blobs of deltas that the stores have taken. Grows while a long write goes on."""
 
     async def store(self, component_id: str, task_index: int, slots: range) -> SealedLookup | SealedResident:
         """Return the store of one task."""
         store = await self._provider.store(component_id, task_index, slots)
         keyed = self._keyed.get(component_id, True)
-        seal = ComponentSeal(self._topology_name, component_id, keyed=keyed, txid=self._txid, bare=self._bare)
+        seal = ComponentSeal(
+            self._topology_name, component_id, keyed=keyed, txid=self._txid, bare=self._bare, on_blob=self._note_blob
+        )
         if isinstance(store, LookupStore):
             return SealedLookup(store, seal, task_index)
         return SealedResident(store, seal, task_index)
+
+    def _note_blob(self) -> None:
+        self.blobs += 1

@@ -333,6 +333,22 @@ def test_a_death_beside_the_write_of_letters_doubles_none(killed: str, secs: flo
     assert told.counts() == once(ROWS)
 
 
+@pytest.mark.guarantee("EO-3")
+def test_a_write_may_take_longer_than_the_limit_of_a_checkpoint_while_it_goes_on() -> None:
+    """Given a store that takes 0.15 s for each blob, and rows that are staged one by one, the run goes on from commit to commit."""
+    target = Target()
+    builder = TopologyBuilder("slow")
+    IN_USE["slow"] = SlowProvider(Disk(), AlwaysSlow(random.Random(1)), resident=False)
+    builder.set_spout("numbers", partial(Numbers, ROWS, pace_secs=0.05))
+    builder.set_committer("out", lambda: Writing(target)).shuffle_grouping("numbers")
+    config = Config(
+        state_provider="tests.checkpoint.slow_store:provider?slow", checkpoint_timeout_secs=2, state_checkpoint_interval_ms=5000
+    )
+    result = run_topology(builder.build(), config, limit_secs=600)
+    assert target.rows == list(range(ROWS))
+    assert result.snapshot.checkpoint.recoveries == 0
+
+
 # What is refused
 
 
