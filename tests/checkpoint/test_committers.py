@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from engine import Config, StatefulBasicBolt, Topology, TopologyBuilder, TopologyError, Tuple, bolt
+from engine import ComponentError, Config, StatefulBasicBolt, Topology, TopologyBuilder, TopologyError, Tuple, bolt
 from engine.cli import snapshot_text
 from engine.dead_letters import DeadLettersEntry, letters_in
 from engine.metrics import render
@@ -302,6 +302,16 @@ def test_a_refused_row_is_one_letter_although_publishing_the_others_is_repeated(
     letters = result.snapshot.entry(DeadLettersEntry).value
     assert letters is not None
     assert (letters.stored, letters.given_up) == (4, 4)
+
+
+@pytest.mark.parametrize("number", [-1, ROWS])
+def test_bad_rows_that_the_instance_has_not_executed_end_the_run(number: int) -> None:
+    class Refusing(Writing):
+        def finish_batch(self) -> None:
+            raise BadRows("never", rows=[number])
+
+    with pytest.raises(ComponentError, match=rf"BadRows names row {number}, but this instance has executed \d+ rows"):
+        run_topology(topology(lambda: Refusing(Target())))
 
 
 class AlwaysSlow(Conditions):
