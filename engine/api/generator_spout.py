@@ -53,6 +53,7 @@ class FromGenerator(BurstSpout, Generic[Items]):
         self.rewinds = options.rewinds  # type: ignore[misc]
         self.survives_rollback = options.repeatable  # type: ignore[misc]
         self._engine_tracks_rows = False
+        self._on_refused: Callable[[Row, Exception], None] = lambda row, error: None
         self._repeated = RepeatedRows(name) if options.repeatable else None
         self._positions: list[Any] = []
         """Position behind each of the pulled rows."""
@@ -87,9 +88,13 @@ class FromGenerator(BurstSpout, Generic[Items]):
 
     # Positions
 
-    def let_engine_track_rows(self) -> None:
-        """Assign no message ids and retry nothing, because a failed row is repeated with its interval (EO-6)."""
+    def let_engine_track_rows(self, on_refused: Callable[[Row, Exception], None]) -> None:
+        """Assign no message ids and retry nothing, because a failed row is repeated with its interval (EO-6).
+
+        on_refused: called with a row that cannot be emitted.
+        """
         self._engine_tracks_rows = True
+        self._on_refused = on_refused
 
     def seek(self, position: Any) -> None:
         """Begin a generator behind a position. None: from the beginning. A repeatable spout goes back with the rows that it has kept."""
@@ -190,15 +195,16 @@ class FromGenerator(BurstSpout, Generic[Items]):
             self._repeated.note_emitted(rows, keeps=self._engine_tracks_rows)
 
     def _emit_without_ids(self, rows: list[Row]) -> None:
-        """Emit rows that the engine knows again by their values. A row that is refused is reported and left out."""
+        """Emit rows that the engine knows again by their values. A row that is refused is reported and given up."""
         while rows:
             try:
                 self.collector.emit_many(rows)
                 return
             except Exception as error:  # noqa: BLE001 - it belongs to the row, not to the generator
+                refused = self.collector.rows_emitted
                 self.collector.report_error(error)
-                self._given_up += 1
-                rows = rows[self.collector.rows_emitted + 1 :]
+                self._on_refused(rows[refused], error)
+                rows = rows[refused + 1 :]
 
     def _emit_rows(self, rows: list[Row], ids: list[object]) -> None:
         """Emit rows. If the emit of one raises, for example for an unhashable key, skip only this row."""

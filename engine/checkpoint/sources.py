@@ -21,7 +21,7 @@ from engine.checkpoint.row_retries import RowRetries
 from engine.checkpoint.stored_positions import SourceLayout, current_position, has_moved
 from engine.errors import Failure
 from engine.log import EngineLogger
-from engine.names import ACKER_COMPONENT, CHECKPOINT_STREAM
+from engine.names import ACKER_COMPONENT, CHECKPOINT_STREAM, DEFAULT_STREAM
 from engine.topology.task_port import RunPort, SourceHandler, SpoutPort, SpoutPortUser
 from engine.waits import waiting_for
 
@@ -217,15 +217,27 @@ class SourceTask(SourceHandler):
         self._sources.owed.components.note_failure(retry, failure, self.run.acked_by(failure.component_id))
         if not self._sources.owed.is_due(retry):
             self.retries.note_failed(retry)
-        elif self._sources.passes.may_give_up():
-            given_up = GivenUpRow(self.component_id, retry.row, failure, retry.failures)
-            self.rows.give_up_alone(self._key_of(*retry.row), given_up, retry.barriers)  # no state has it, so nothing is repeated
-            self._report(given_up, alone=True)
         else:
-            self.rows.note_failed(self._key_of(*retry.row), row, failure)  # the next passes wait for room
+            given_up = GivenUpRow(self.component_id, retry.row, failure, retry.failures)
+            if self._give_up_alone(row, given_up, retry.barriers):
+                self._report(given_up, alone=True)
 
     def _went_alone(self, row: MarkedRow) -> bool:
         return bool(self.rows.went_alone) and self._key_of(*row[:3]) in self.rows.went_alone
+
+    def give_up(self, values: Values, failure: Failure) -> None:
+        """Give up a row that cannot be emitted."""
+        row = (tuple(values), DEFAULT_STREAM, None)
+        if not self._skips(self._key_of(*row), row):
+            self._give_up_alone((*row, self.retries.barriers), GivenUpRow(self.component_id, row, failure, 1), self.retries.barriers)
+
+    def _give_up_alone(self, row: MarkedRow, given_up: GivenUpRow, barriers: int) -> bool:
+        """Give up a row of which no state has anything, so nothing is repeated. Return False if the next passes wait for room."""
+        if not self._sources.passes.may_give_up():
+            self.rows.note_failed(self._key_of(*row[:3]), row, given_up.failure)
+            return False
+        self.rows.give_up_alone(self._key_of(*row[:3]), given_up, barriers)
+        return True
 
     def note_limit(self) -> None:
         """Ask for a checkpoint when all sources are where the failed pass has ended."""

@@ -155,9 +155,12 @@ class SpoutExecutor(Executor):
         on_fail: Any = self._fail_message
         if self.source is not None:
             on_fail = self._fail_row
-            if isinstance(spout, (FromGenerator, SpoutPortUser)):
+            if isinstance(spout, FromGenerator):
+                spout.let_engine_track_rows(self._give_up_row)
+                on_ack = on_acks = None
+            elif isinstance(spout, SpoutPortUser):
                 spout.let_engine_track_rows()
-                if isinstance(spout, FromGenerator) or not spout.needs_acks:
+                if not spout.needs_acks:
                     on_ack = on_acks = None
             on_ack, on_acks = on_ack and _ack_of_row(on_ack), on_acks and _acks_of_rows(on_acks)
         poll = spout.next_tuples if polls_bursts else spout.next_tuple
@@ -172,6 +175,11 @@ class SpoutExecutor(Executor):
         if isinstance(self.component, SpoutPortUser):
             self.component.note_failed_row(row[2], failure)
         self.source.note_failed(row, failure, had_no_effect=had_no_effect)
+
+    def _give_up_row(self, values: tuple[Any, ...], error: Exception) -> None:
+        """Give up a row that cannot be emitted."""
+        assert self.source is not None
+        self.source.give_up(values, self.failure_of(error))
 
     @property
     def may_emit_again(self) -> bool:

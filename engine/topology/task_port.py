@@ -343,6 +343,10 @@ class SourceHandler(ABC):
         """
 
     @abstractmethod
+    def give_up(self, values: tuple[Any, ...], failure: Failure) -> None:
+        """Give up a row that cannot be emitted, such as one with an unhashable key."""
+
+    @abstractmethod
     def note_limit(self) -> None:
         """Note that the polls have stopped at the limit (`limit_emits`). It may be called several times."""
 

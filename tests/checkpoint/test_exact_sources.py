@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from engine import BurstSpout, Config, FileSpout, SpoutExhausted, StatefulBasicBolt, TopologyBuilder, Tuple, spout
+from engine.dead_letters import DeadLettersEntry
 from engine.testing import Finished, run_topology
 
 counts: Counter[Any] = Counter()
@@ -87,3 +88,32 @@ def test_a_position_without_a_row_is_passed_over(source: Any, tmp_path: Path) ->
     run_counting(source, tmp_path)
 
     assert counts == dict.fromkeys(range(1, 20, 2), 1)
+
+
+@pytest.mark.guarantee("EO-6", "DL-5")
+@pytest.mark.parametrize("repeats", [False, True])
+def test_a_row_of_a_generator_that_cannot_be_emitted_becomes_one_dead_letter(repeats: bool, tmp_path: Path) -> None:
+    """Given rows whose key cannot be hashed, one in three, they are letters, also if their interval is repeated."""
+    failures = [20] if repeats else []
+
+    @spout("number", positions=True)
+    def source(after: int | None) -> Iterator[tuple[int, tuple[Any]]]:
+        for number in range(after or 0, 30):
+            yield number + 1, ({"bad": number} if number % 3 == 0 else number,)
+
+    class CountOrFail(Count):
+        def execute(self, tup: Tuple) -> None:
+            super().execute(tup)
+            if tup[0] in failures:
+                failures.remove(tup[0])
+                raise ValueError("once")
+
+    builder = TopologyBuilder("exact")
+    builder.set_spout("source", source)
+    builder.set_bolt("count", CountOrFail).fields_grouping("source", "number")
+    result = run_topology(builder.build(), Config(state_provider=f"sqlite:///{tmp_path}/state.db"))
+    letters = result.snapshot.entry(DeadLettersEntry).value
+    assert letters is not None
+    assert letters.stored == 10
+    assert set(counts) == {number for number in range(30) if number % 3}
+    assert result.snapshot.checkpoint.recoveries == repeats
