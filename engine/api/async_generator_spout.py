@@ -99,6 +99,7 @@ class AsyncGeneratorSpout(FromGenerator[AsyncIterable[Any]]):
         self._puller.cancel()
         if self._stop is None:
             left, read_ahead = self._rows[self._next_row :], list(self._buffer)
+            del self._positions[: self._next_row]
             self._buffer.clear()
             self._stop = self._after_buffer
             self._take_items(read_ahead)  # an invalid item replaces the end behind it

@@ -1,5 +1,6 @@
 """Sources whose positions are in the checkpoint, of each kind: they get the acks of their own ids, and continue behind their position."""
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine import BurstSpout, Config, FileSpout, SpoutExhausted, StatefulBasicBolt, TopologyBuilder, Tuple, spout
+from engine import BurstSpout, Config, FileSpout, Run, SpoutExhausted, StatefulBasicBolt, TopologyBuilder, Tuple, spout
 from engine.testing import Finished, run_topology
 
 counts: Counter[Any] = Counter()
@@ -18,6 +19,12 @@ class Count(StatefulBasicBolt):
 
     def execute(self, tup: Tuple) -> None:
         counts[tup[0]] += 1
+
+
+class SlowCount(Count):
+    async def execute(self, tup: Tuple) -> None:  # type: ignore[override]
+        await asyncio.sleep(0.01)
+        super().execute(tup)
 
 
 @pytest.fixture(autouse=True)
@@ -87,3 +94,28 @@ def test_a_position_without_a_row_is_passed_over(source: Any, tmp_path: Path) ->
     run_counting(source, tmp_path)
 
     assert counts == dict.fromkeys(range(1, 20, 2), 1)
+
+
+@spout("number", positions=True)
+async def numbers_read_ahead(after: int | None) -> AsyncIterator[tuple[int, tuple[int]]]:
+    for number in range(after or 0, 200):
+        if number % 5 == 0:
+            await asyncio.sleep(0.01)
+        yield number + 1, (number,)
+
+
+@pytest.mark.guarantee("EO-1")
+@pytest.mark.parametrize("burst", [2, 256])
+@pytest.mark.parametrize("secs", [0.1, 0.75, 1.0, 1.501])
+def test_a_drain_keeps_the_positions_of_the_rows_that_were_read_ahead(burst: int, secs: float, tmp_path: Path) -> None:
+    async def drain(run: Run) -> None:
+        await asyncio.sleep(secs)
+        await run.drain()
+
+    builder = TopologyBuilder("exact", Config(state_provider=f"sqlite:///{tmp_path}/state.db", burst=burst))
+    builder.set_spout("source", numbers_read_ahead, max_spout_pending=3)
+    builder.set_bolt("count", SlowCount).global_grouping("source")
+    run_topology(builder.build(), during=drain)
+    run_topology(builder.build())
+
+    assert counts == dict.fromkeys(range(200), 1)
