@@ -203,7 +203,7 @@ def _shown(position: Any) -> str:
 async def set_positions(provider: StateProvider, topology: str, spout: str, arguments: Sequence[str]) -> None:
     """Write some positions of a spout, and what they were."""
     name = await _idle_topology(provider.inventory(), topology, "set")
-    await _change(provider, name, spout, lambda stored: dict(_parsed(stored, name, argument) for argument in arguments))
+    await _change(provider, name, spout, lambda stored: _all_parsed(stored, name, arguments))
 
 
 async def set_found_positions(provider: StateProvider, topology: str, spout: str, wanted: "OffsetsAtTime") -> None:
@@ -278,6 +278,17 @@ def _spout_of(found: dict[str, StoredPositions], topology: str, spout: str) -> S
     return found[spout]
 
 
+def _all_parsed(stored: StoredPositions, topology: str, arguments: Sequence[str]) -> dict[Any, Any]:
+    """Return the positions of all arguments by partition."""
+    wanted: dict[Any, Any] = {}
+    for argument in arguments:
+        partition, position = _parsed(stored, topology, argument)
+        if partition in wanted:
+            raise StateError(f"there are two positions of {shown_partition(partition)!r}", hint="Write one.")
+        wanted[partition] = position
+    return wanted
+
+
 def _parsed(stored: StoredPositions, topology: str, argument: str) -> tuple[Any, Any]:
     """Return the partition and the position of an argument."""
     known = {shown_partition(each): each for each in (stored.positions if stored.partitioned else range(stored.tasks))}
@@ -286,9 +297,9 @@ def _parsed(stored: StoredPositions, topology: str, argument: str) -> tuple[Any,
         raise StateError(f"{argument!r} is not PARTITION=POSITION", hint=f"Write {next(iter(known), '0')}=1200.")
     try:
         position = value_of_json(json.loads(text))
-    except ValueError:
+    except (ValueError, RecursionError):  # of nested brackets, thousands deep
         hint = f"Write a number, or a text in quotes: '{name}=\"abc\"'."
-        raise StateError(f"the position {text!r} of {name!r} is not JSON", hint=hint) from None
+        raise StateError(f"the position {clipped(repr(text), POSITION_WIDTH)} of {name!r} is not JSON", hint=hint) from None
     return _partition_named(name, known, stored, topology), position
 
 

@@ -179,6 +179,9 @@ def test_a_partition_of_a_known_topic_may_be_new_and_written_with_a_slash(url: s
         (("words", "lines", "0"), "'0' is not PARTITION=POSITION\n  fix: Write 0=1200."),
         (("words", "lines", "0=abc"), "the position 'abc' of '0' is not JSON\n  fix: Write a number, or a text in quotes: '0=\"abc\"'."),
         (("words", "lines", '0={"$bites": "x"}'), "is not JSON"),
+        (("words", "lines", f"0={'[' * 5000}{']' * 5000}"), "… of '0' is not JSON"),
+        (("words", "lines", "0=7", "0=8"), "there are two positions of '0'\n  fix: Write one."),
+        (("words", "topics", "text-7=1", "text/7=1"), "there are two positions of 'text-7'"),
     ],
 )
 def test_what_does_not_exist_is_refused_and_nothing_is_changed(arguments: tuple[str, ...], says: str, url: str, capsys: Captured) -> None:
