@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from engine.api.generator_spout import FromGenerator
 from engine.api.spout import SpoutExhausted
-from engine.api.yielded_items import checked_list
+from engine.api.yielded_items import checked_list, with_own_positions
 from engine.backoff import Backoff
 from engine.cancellation import cancel_requests, was_cancelled
 from engine.errors import UsageError
@@ -56,7 +56,7 @@ class AsyncGeneratorSpout(FromGenerator[AsyncIterable[Any]]):
                 if nothings:
                     await asyncio.sleep(BACKOFF.pause_secs(nothings))
                     continue
-                self._buffer.extend(rows)
+                self._buffer.extend(with_own_positions(rows) if self._options.positions else rows)
                 self.context.wake()
                 if len(self._buffer) >= BUFFER_TUPLES:
                     self._has_room.clear()
@@ -99,6 +99,7 @@ class AsyncGeneratorSpout(FromGenerator[AsyncIterable[Any]]):
         self._puller.cancel()
         if self._stop is None:
             left, read_ahead = self._rows[self._next_row :], list(self._buffer)
+            del self._positions[: self._next_row]
             self._buffer.clear()
             self._stop = self._after_buffer
             self._take_items(read_ahead)  # an invalid item replaces the end behind it

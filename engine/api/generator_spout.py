@@ -15,7 +15,7 @@ from engine.api.fields import short_repr
 from engine.api.generator_options import GeneratorOptions, Row
 from engine.api.repeated_rows import NotRepeated, RepeatedRows
 from engine.api.spout import BurstSpout, SpoutExhausted
-from engine.api.yielded_items import checked_list, wrong_item
+from engine.api.yielded_items import checked_list, is_repeated, repeated_position, wrong_item
 from engine.errors import ERROR, FAILED, EngineError, Failure, UsageError
 from engine.raised import headline
 from engine.undone import Undone
@@ -59,6 +59,8 @@ class FromGenerator(BurstSpout, Generic[Items]):
         """Position behind each of the pulled rows."""
         self._position: Any = None
         """Position behind the last emitted row."""
+        self._position_before: Any = None
+        """Position that was pulled last."""
         self.output_fields = options.fields
         self.fields_declared_at = f"the @spout(...) of {name}()"
         self._function = function
@@ -126,7 +128,7 @@ class FromGenerator(BurstSpout, Generic[Items]):
 
         A None in place of a row moves the position behind the last emitted row, or behind the row before in this list.
         """
-        rows = []
+        rows: list[Any] = []
         for index, item in enumerate(items):
             if item is None and not self._options.burst:
                 continue
@@ -139,12 +141,17 @@ class FromGenerator(BurstSpout, Generic[Items]):
             if item[1] is None and not self._options.burst:
                 self._move_on(item[0])
                 continue
+            if is_repeated(item[0], self._position_before, in_list=self._options.burst and bool(rows)):
+                self._stop = repeated_position(self._name, *item)
+                break
+            self._position_before = item[0]
             self._positions.append(item[0])
             rows.append(item[1])
         return rows
 
     def _move_on(self, position: Any) -> None:
         """Pass over a position without a row. All rows of before this list have been emitted."""
+        self._position_before = position
         if self._positions:
             self._positions[-1] = position
         else:

@@ -1,9 +1,12 @@
 """Checks of the items that the function of a `@spout` yields."""
 
-from typing import Any
+from copy import deepcopy
+from typing import Any, Final
 
 from engine.api.fields import Fields, short_repr, wrong_values
 from engine.errors import UsageError
+
+_UNCHANGEABLE: Final = frozenset((int, str, bytes, float, bool, type(None)))
 
 
 def wrong_item(name: str, items: list[Any], index: int, fields: Fields, *, burst: bool) -> UsageError:
@@ -28,3 +31,43 @@ def checked_list(name: str, item: object) -> list[Any]:
     if type(item) is not list:
         raise _wrong_list(name, item)
     return [tuple(row) if type(row) is list else row for row in item] if list in map(type, item) else item[:]
+
+
+def with_own_positions(rows: list[Any]) -> list[Any]:
+    """Return pairs of a position and a row with copies of the positions, because the generator may change them when it goes on.
+
+    What is one object stays one.
+    """
+    copies: dict[int, Any] = {}
+    return [
+        row if type(row) is not tuple or len(row) != 2 or type(row[0]) in _UNCHANGEABLE else (deepcopy(row[0], copies), row[1])
+        for row in rows
+    ]
+
+
+def is_repeated(position: Any, before: Any, *, in_list: bool) -> bool:
+    """Tell whether a position is that of the row before, so that a run which begins behind it would skip the second row.
+
+    An object that the generator changes is equal to itself, although it was another position when the row before was yielded. in_list: both
+    rows are of one list, in which nobody can tell what it was.
+    """
+    if position is None or type(position) is not type(before):
+        return False
+    if position is before and in_list:
+        return True
+    return (position is before or bool(position == before)) and _is_unchangeable(position)
+
+
+def _is_unchangeable(position: Any) -> bool:
+    try:
+        hash(position)
+    except TypeError:  # a dict, or a tuple with a list in it
+        return False
+    return True
+
+
+def repeated_position(name: str, position: Any, row: Any) -> UsageError:
+    """Return the error for a position that two rows have. name: of the function. row: the second one."""
+    text = f"spout function {name}() yielded the position {short_repr(position)} behind two rows. A process that began there would skip "
+    hint = "Yield another position behind each row, such as (offset, number of the row), and a copy of an object that you change."
+    return UsageError(f"{text}the second one, {short_repr(row)}", hint=hint)

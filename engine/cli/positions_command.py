@@ -18,6 +18,7 @@ from engine.cli.console.timestamps import timestamp_ms
 from engine.cli.json_values import json_form, value_of_json
 from engine.cli.kafka_command import SECURITY_HELP, cluster_config, optional_cluster_options, silent_client
 from engine.cli.stored_state import WRONG, chosen_topology, run_on_store
+from engine.dead_letters import letters_in
 from engine.errors import EngineError, StateError
 from engine.json_text import json_text
 from engine.names import did_you_mean
@@ -158,9 +159,13 @@ async def show_positions(inventory: StateInventory, topology: str | None, spout:
 
 
 async def _read(inventory: StateInventory, topology: str) -> tuple[dict[str, StoredPositions], StoredEntries]:
-    async with inventory.look(topology) as found:
-        entries = await found.entries(LEDGER)
+    entries = await _entries(inventory, topology)
     return positions_in(entries, topology), StoredEntries(entries, topology)
+
+
+async def _entries(inventory: StateInventory, topology: str) -> Mapping[str, object]:
+    async with inventory.look(topology) as found:
+        return await found.entries(LEDGER)
 
 
 def _fields(stored: StoredPositions, topology: str, partition: Any, position: Any) -> dict[str, Any]:
@@ -203,7 +208,7 @@ def _shown(position: Any) -> str:
 async def set_positions(provider: StateProvider, topology: str, spout: str, arguments: Sequence[str]) -> None:
     """Write some positions of a spout, and what they were."""
     name = await _idle_topology(provider.inventory(), topology, "set")
-    await _change(provider, name, spout, lambda stored: dict(_parsed(stored, name, argument) for argument in arguments))
+    await _change(provider, name, spout, lambda stored: _all_parsed(stored, name, arguments))
 
 
 async def set_found_positions(provider: StateProvider, topology: str, spout: str, wanted: "OffsetsAtTime") -> None:
@@ -232,7 +237,7 @@ async def _change(
 
     await change_positions(provider, name, change)
     write_line(aligned([("partition", "before", "now"), *told], text_columns=3))
-    print_to_stderr(_warning(name))
+    print_to_stderr(await _warning(provider.inventory(), name))
 
 
 async def reset_positions(provider: StateProvider, topology: str, spout: str | None, *, is_sure: bool) -> int:
@@ -245,20 +250,29 @@ async def reset_positions(provider: StateProvider, topology: str, spout: str | N
         return list(found.values()) if spout is None else [_spout_of(found, name, spout)]
 
     spouts = ", ".join(repr(each.component_id) for each in chosen((await _read(provider.inventory(), name))[0]))
-    question = f"{spouts} of topology {name!r} will begin at the beginning. {_warning(name)}"
+    warning = await _warning(provider.inventory(), name)
+    question = f"{spouts} of topology {name!r} will begin at the beginning. {warning}"
     if not is_sure and not confirm(question, "Reset the positions?"):
         print_to_stderr("nothing was reset")
         return DECLINED
     await change_positions(provider, name, lambda found: [each.without_positions() for each in chosen(found)])
     print_to_stderr(f"reset the positions of {spouts} of topology {name!r}")
     if is_sure:
-        print_to_stderr(_warning(name))
+        print_to_stderr(warning)
     return 0
 
 
-def _warning(topology: str) -> str:
-    command = f"python -m engine state delete URL --topology {shlex.quote(topology)}"
-    return f"The state of the bolts stays as it is, so some rows may count again, or never. To begin without it: {command}"
+async def _warning(inventory: StateInventory, topology: str) -> str:
+    """Say what stays: the state, and the dead letters, whose rows the spout may emit again."""
+    letters = len(letters_in(await _entries(inventory, topology)))
+    of = f"--topology {shlex.quote(topology)}"
+    text = "The state of the bolts stays as it is, so some rows may count again, or never. To begin without it: "
+    text += f"python -m engine state delete URL {of}"
+    if letters:
+        many = "1 dead letter stays" if letters == 1 else f"{letters:,} dead letters stay"
+        text += f"\n{many}, too. The spout may emit such a row again, so do not retry it as well: "
+        text += f"python -m engine dead-letters drop URL {of}"
+    return text
 
 
 async def _idle_topology(inventory: StateInventory, topology: str, verb: str) -> str:
@@ -278,6 +292,17 @@ def _spout_of(found: dict[str, StoredPositions], topology: str, spout: str) -> S
     return found[spout]
 
 
+def _all_parsed(stored: StoredPositions, topology: str, arguments: Sequence[str]) -> dict[Any, Any]:
+    """Return the positions of all arguments by partition."""
+    wanted: dict[Any, Any] = {}
+    for argument in arguments:
+        partition, position = _parsed(stored, topology, argument)
+        if partition in wanted:
+            raise StateError(f"there are two positions of {shown_partition(partition)!r}", hint="Write one.")
+        wanted[partition] = position
+    return wanted
+
+
 def _parsed(stored: StoredPositions, topology: str, argument: str) -> tuple[Any, Any]:
     """Return the partition and the position of an argument."""
     known = {shown_partition(each): each for each in (stored.positions if stored.partitioned else range(stored.tasks))}
@@ -286,9 +311,9 @@ def _parsed(stored: StoredPositions, topology: str, argument: str) -> tuple[Any,
         raise StateError(f"{argument!r} is not PARTITION=POSITION", hint=f"Write {next(iter(known), '0')}=1200.")
     try:
         position = value_of_json(json.loads(text))
-    except ValueError:
+    except (ValueError, RecursionError):  # of nested brackets, thousands deep
         hint = f"Write a number, or a text in quotes: '{name}=\"abc\"'."
-        raise StateError(f"the position {text!r} of {name!r} is not JSON", hint=hint) from None
+        raise StateError(f"the position {clipped(repr(text), POSITION_WIDTH)} of {name!r} is not JSON", hint=hint) from None
     return _partition_named(name, known, stored, topology), position
 
 

@@ -179,6 +179,9 @@ def test_a_partition_of_a_known_topic_may_be_new_and_written_with_a_slash(url: s
         (("words", "lines", "0"), "'0' is not PARTITION=POSITION\n  fix: Write 0=1200."),
         (("words", "lines", "0=abc"), "the position 'abc' of '0' is not JSON\n  fix: Write a number, or a text in quotes: '0=\"abc\"'."),
         (("words", "lines", '0={"$bites": "x"}'), "is not JSON"),
+        (("words", "lines", f"0={'[' * 5000}{']' * 5000}"), "… of '0' is not JSON"),
+        (("words", "lines", "0=7", "0=8"), "there are two positions of '0'\n  fix: Write one."),
+        (("words", "topics", "text-7=1", "text/7=1"), "there are two positions of 'text-7'"),
     ],
 )
 def test_what_does_not_exist_is_refused_and_nothing_is_changed(arguments: tuple[str, ...], says: str, url: str, capsys: Captured) -> None:
@@ -205,6 +208,25 @@ def test_a_reset_asks_and_lets_the_spout_begin_at_the_beginning(url: str, capsys
     assert "from the beginning" in run_command(capsys, "positions", "show", url, "words", "lines")[0]
     play(url)
     assert counts == Counter(f"line {number}" for number in range(10))
+
+
+@pytest.mark.guarantee("PO-3", "DL-6")
+def test_dead_letters_that_stay_are_told(tmp_path: Path, capsys: Captured) -> None:
+    url = f"sqlite:///{tmp_path}/state.db"
+
+    @spout("n", positions=True)
+    def unhashable(after: int | None) -> Iterator[tuple[int, tuple[Any]]]:
+        yield from ((n + 1, ([n],)) for n in range(after or 0, 2))
+
+    builder = TopologyBuilder("bad", Config(state_provider=url))
+    builder.set_spout("lines", unhashable)
+    builder.set_bolt("count", Count).fields_grouping("lines", "n")
+    run_topology(builder.build())
+
+    told = run_command(capsys, "positions", "reset", url, "bad", "lines", "--yes")[1]
+
+    assert "2 dead letters stay, too." in told
+    assert "python -m engine dead-letters drop URL --topology bad" in told
 
 
 @pytest.mark.guarantee("PO-3")
