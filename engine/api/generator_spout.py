@@ -91,10 +91,7 @@ class FromGenerator(BurstSpout, Generic[Items]):
     # Positions
 
     def let_engine_track_rows(self, on_refused: Callable[[Row, Exception], None]) -> None:
-        """Assign no message ids and retry nothing, because a failed row is repeated with its interval (EO-6).
-
-        on_refused: called with a row that cannot be emitted.
-        """
+        """Retry nothing, because failed rows are repeated with their interval (EO-6). on_refused: for rows that cannot be emitted."""
         self._engine_tracks_rows = True
         self._on_refused = on_refused
 

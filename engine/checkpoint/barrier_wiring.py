@@ -11,7 +11,7 @@ from engine.checkpoint.barrier_handler import BarrierHandler, StatefulBarrierHan
 from engine.checkpoint.checkpoint_spout import BARRIER_FIELDS, CheckpointSpout
 from engine.checkpoint.checkpoints import Checkpoints
 from engine.checkpoint.output_handler import OutputHandler
-from engine.checkpoint.sources import SourceTask
+from engine.checkpoint.source_task import SourceTask
 from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
 from engine.state import StatePlace
 from engine.topology import ComponentSettings, ComponentSpec, Subscription, Topology

@@ -16,7 +16,7 @@ FAILS_ONCE: Final = range(7, 10**6, 101)
 _TARGETS: Final = {
     "put": ("engine.state.layered:LayeredState.put", before),
     "position": ("engine.kafka.source.ledger_positions:LedgerPositions.position", after),
-    "prepare": ("engine.checkpoint.sources:SourceTask.prepare", after),
+    "prepare": ("engine.checkpoint.source_task:SourceTask.prepare", after),
     "before save": ("engine.checkpoint.checkpoints:Checkpoints.save", before),
     "after save": ("engine.checkpoint.checkpoints:Checkpoints.save", after),
     "note committed": ("engine.kafka.source.ledger_positions:LedgerPositions.note_committed", before),

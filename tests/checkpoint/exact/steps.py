@@ -74,7 +74,7 @@ def state_in_rollback(handler: Any, *rest: Any) -> bool:
 
 
 _SOURCES: Final = "engine.checkpoint.sources:Sources"
-_SOURCE: Final = "engine.checkpoint.sources:SourceTask"
+_SOURCE: Final = "engine.checkpoint.source_task:SourceTask"
 _RETRIES: Final = "engine.checkpoint.row_retries:RowRetries"
 _CHECKPOINTS: Final = "engine.checkpoint.checkpoints:Checkpoints"
 _HANDLER: Final = "engine.checkpoint.barrier_handler:StatefulBarrierHandler"

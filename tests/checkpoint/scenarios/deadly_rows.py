@@ -14,7 +14,7 @@ import pytest
 from engine import ComponentError, FatalError, StatefulBurstBolt, Tuple
 from engine.checkpoint import failed_rows
 from engine.checkpoint.one_by_one import OneByOne
-from engine.checkpoint.sources import SourceTask
+from engine.checkpoint.source_task import SourceTask
 from tests.checkpoint.scenarios.kit import FAST, Numbers, Tally, Told, counted
 
 Patch: TypeAlias = pytest.MonkeyPatch

@@ -14,7 +14,7 @@ import pytest
 from engine import Bolt, Spout, SpoutExhausted, TopologyBuilder, Tuple
 from engine.checkpoint.failed_rows import FailedRows, Passes
 from engine.checkpoint.owed_rows import Components, RowRetry
-from engine.checkpoint.sources import SourceTask
+from engine.checkpoint.source_task import SourceTask
 from engine.runtime import assembly
 from engine.runtime.acker_executor import AckerExecutor
 from engine.runtime.tree_timeouts import TreeClock

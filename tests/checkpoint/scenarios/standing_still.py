@@ -14,7 +14,7 @@ import pytest
 from engine import SpoutExhausted, TopologyBuilder, Tuple
 from engine.checkpoint.checkpoints import Checkpoints
 from engine.checkpoint.prepare import Prepare
-from engine.checkpoint.sources import SourceTask
+from engine.checkpoint.source_task import SourceTask
 from engine.runtime.bolt_executor import BoltExecutor
 from engine.runtime.spout_executor import SpoutExecutor
 from engine.testing import KillTask, run_topology
