@@ -16,7 +16,7 @@ from engine.state import codec_named
 from engine.topology import ComponentSpec, Topology, TopologyBuilder
 from engine.topology.spec import AT_CHECKPOINTS, COMMITTER
 from engine.transactional.interval import TaskOfBefore
-from engine.transactional.interval_bolt import IntervalFactory
+from engine.transactional.interval_bolt import IntervalBolt
 
 Answer = int | None | EngineError
 """Newest checkpoint of a target, -1 before the first. None: the target does not tell. An error: it could not be asked."""
@@ -56,7 +56,7 @@ class TargetBolt(Bolt):
         self._spec, self._answers, self._forgets = spec, answers, forget
 
     async def prepare(self) -> None:
-        committer: Any = IntervalFactory(self._spec, codec_named("msgpack"), commits=True, may_count_with_failures=False).create()
+        committer: Any = IntervalBolt(self._spec, codec_named("msgpack"), commits=True, may_count_with_failures=False)
         committer.context = TaskOfBefore(self.context, 0, self._spec.parallelism)
         committer.collector = self.collector
         committer.prepare()

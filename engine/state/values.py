@@ -153,10 +153,6 @@ class ValueStore(ABC):
         """
         return self.row_codec
 
-    def known_key_codec(self, fields: Sequence[str], keys: Sequence[object]) -> KeyCodec:
-        """Return what `key_codec` would return now. It does not read the database, so it knows the form that was read last."""
-        return self.row_codec
-
     @abstractmethod
     async def fence(self) -> Fence | None:
         """Return the map's fence, None if there is no map."""

@@ -6,19 +6,18 @@ Each interval has an instance of the user's bolt. The attempt of its batch is (t
 import asyncio
 import inspect
 from collections.abc import Awaitable, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any, Final, cast
 
 from engine.api import BoltBase, Burst, FailTuple, Fields, Tuple
 from engine.api import BurstBolt as TrackedBurstBolt
-from engine.errors import BadRows, EngineBug, FatalError, StateUnavailable, UsageError
+from engine.errors import BadRows, EngineBug, FatalError, UsageError
 from engine.kernel import Burst as CompiledBurst
 from engine.kernel import Source, failed_calls, make_tuple
 from engine.raised import raised_text
 from engine.safe_text import safe_repr, safe_str
 from engine.state.codec import Codec, Unencodable
-from engine.state.values import ValueRefused
 from engine.topology import ComponentSpec
 from engine.topology.interval_output import IntervalOutput, Published, RefusedRow
 from engine.transactional.attempt import TransactionAttempt
@@ -36,12 +35,11 @@ FIRST_TXID: Final = 1
 class IntervalBolt(TrackedBurstBolt, IntervalOutput):
     """The bolt of a task, which gives the rows of each interval to an instance of the user's bolt."""
 
-    def __init__(self, made_by: "IntervalFactory") -> None:
-        self._spec = spec = made_by.spec
-        self._codec = made_by.codec
-        self._commits = made_by.commits
-        self._strictness = made_by.strictness
-        self._keeps_taken = made_by.may_count_with_failures or spec.settings.holds_calls
+    def __init__(self, spec: ComponentSpec, codec: Codec, *, commits: bool, may_count_with_failures: bool) -> None:
+        self._spec = spec
+        self._codec = codec
+        self._commits = commits
+        self._keeps_taken = may_count_with_failures or spec.settings.holds_calls
         if spec.settings.holds_calls:
             self.burst_rows = 1  # so that a call that raises has taken no other row
         self._attempt = TransactionAttempt(0, 0)
@@ -87,8 +85,6 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
         if interval is None:
             interval = self._new_interval(self._attempt, self.context, self._resources)
             yield from _awaited(interval.instance.prepare())
-            if self._strictness.checks_rows:
-                yield from _awaited(interval.instance.check_rows())  # type: ignore[attr-defined]
             self._interval = interval
         tuples = self._with_attempt(interval.attempt, burst) if interval.instance.reads_attempt else burst
         rows = list(zip(burst, tuples, strict=True))
@@ -250,24 +246,10 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
             await _maybe(interval.instance.finish_batch())
             await self._clean_up(interval)
             return None
-        await self._check_output(interval.instance)
         if stages_itself(interval.instance):
             return await self._staged_pieces(interval)
         self._staged = interval
         return interval.kept
-
-    async def _check_output(self, instance: Any) -> None:
-        """Refuse an output that the target will never take, while its rows can still fail. In the next pass each row is checked."""
-        check = getattr(instance, "check_output", None)
-        if check is None:
-            return
-        try:
-            await check()
-        except StateUnavailable:
-            return  # publishing waits for the target
-        except ValueRefused:
-            self._strictness.checks_rows = True
-            raise
 
     async def _executed_again(self, spoiled: Interval) -> Interval:
         """Return the interval with a new instance, in which no call has left a part of its row. What the rows emit has been emitted."""
@@ -398,14 +380,6 @@ async def _maybe(result: Any) -> Any:
     return await result if inspect.isawaitable(result) else result
 
 
-@dataclass(slots=True)
-class Strictness:
-    """How the rows of a component are checked in this run."""
-
-    checks_rows: bool = False
-    """True after an output was refused, so that in the next pass the rows fail that are to blame."""
-
-
 @dataclass(frozen=True, slots=True)
 class IntervalFactory:
     """Makes the bolts of a component of batch bolts, in a topology without batches."""
@@ -415,8 +389,7 @@ class IntervalFactory:
     commits: bool
     may_count_with_failures: bool
     """An interval may count although a row has failed, because a source that cannot rewind repeats the row itself (CP-5)."""
-    strictness: Strictness = field(default_factory=Strictness)
 
     def create(self) -> IntervalBolt:
         """Return a new bolt."""
-        return IntervalBolt(self)
+        return IntervalBolt(self.spec, self.codec, commits=self.commits, may_count_with_failures=self.may_count_with_failures)

@@ -110,11 +110,7 @@ class PostgresValueStore(ValueStore):
         if self._form is not None:
             return self._form.codec
         self._planned = self._new_form(fields, keys)
-        return self.known_key_codec(fields, keys)
-
-    def known_key_codec(self, fields: Sequence[str], keys: Sequence[object]) -> KeyCodec:
-        form = self._form or self._new_form(fields, keys) or self._encoded
-        return form.codec
+        return self._encoded.codec if self._planned is None else self._planned.codec
 
     async def _stored_form(self) -> KeyForm | None:
         """Return the form of the map's table, None if the map or its first key is still to come."""

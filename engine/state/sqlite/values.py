@@ -84,11 +84,7 @@ class SqliteValueStore(ValueStore):
         if self._form is not None:
             return self._form.codec
         self._planned = self._new_form(fields, keys)
-        return self.known_key_codec(fields, keys)
-
-    def known_key_codec(self, fields: Sequence[str], keys: Sequence[object]) -> KeyCodec:
-        form = self._form or self._new_form(fields, keys) or self._encoded
-        return form.codec
+        return self._encoded.codec if self._planned is None else self._planned.codec
 
     def _stored_form(self, connection: sqlite3.Connection) -> KeyForm | None:
         return stored_form(connection, self._name, self._encoded)

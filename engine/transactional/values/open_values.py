@@ -103,26 +103,6 @@ class OpenValues(ValuesReader[K, V]):
         self._done = attempt
         return values
 
-    async def check_keys(self, keys: Sequence[K], key_fields: Sequence[str]) -> None:
-        """Raise ValueRefused if the map will never take one of the keys. Raises StateUnavailable at once without the database."""
-        if keys:
-            with ending_the_run():
-                key_codec = await self._store.key_codec(key_fields, keys)
-            await _in_turns(key_codec.keys, keys)
-
-    async def key_check(self, key_fields: Sequence[str]) -> Callable[[K], None]:
-        """Return a function that raises ValueRefused for a key that the map will never take. The first good key decides for a new map."""
-        with ending_the_run():
-            await self._store.key_codec(key_fields, ())
-        first: list[K] = []
-
-        def check(key: K) -> None:
-            self._store.known_key_codec(key_fields, first or [key]).keys([key])
-            if not first:
-                first.append(key)
-
-        return check
-
     def has_written(self, attempt: TransactionAttempt) -> bool:
         """Tell whether this process has updated the map for an attempt."""
         return attempt == self._done

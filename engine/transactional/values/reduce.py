@@ -110,18 +110,6 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
         while piece := list(islice(pairs, KEYS_PER_PIECE)):
             yield piece
 
-    async def check_output(self) -> None:
-        """Raise ValueRefused if the map will never take a key of the batch. Asked before the checkpoint is decided (EO-9)."""
-        await (await self._open()).check_keys(list(self.partials), self._key_fields)
-
-    async def check_rows(self) -> None:
-        """Let each `execute` raise whose key the map will never take, so that only this row fails. Called after an output was refused."""
-        self.partials = CheckedPartials(self.partials, await (await self._open()).key_check(self._key_fields))
-
-    @property
-    def _key_fields(self) -> Sequence[str]:
-        return (self.keyed_by if type(self).key is ReducingCommitter.key else None) or ()
-
     async def publish(self, pieces: Iterable[Iterable[tuple[K, P]]]) -> None:
         """Combine staged partial results with the stored values, once for each txid."""
         if not (await self._open()).has_written(self.attempt):
@@ -141,31 +129,12 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
 
     async def _update(self, partials: dict[K, P]) -> dict[K, V]:
         values = await self._open()
-        return await values.update(self.attempt, partials, self.combine, kind=self.values_kind, key_fields=self._key_fields)
+        names = self.keyed_by if type(self).key is ReducingCommitter.key else None
+        return await values.update(self.attempt, partials, self.combine, kind=self.values_kind, key_fields=names or ())
 
     def rows(self, new: dict[K, V]) -> Sequence[Values]:
         """Return the rows to emit for the new values: by default (key, value) of each."""
         return list(new.items())
-
-
-class CheckedPartials(dict[K, P]):
-    """Partial results that check each new key."""
-
-    def __init__(self, partials: dict[K, P], check: Callable[[K], None]) -> None:
-        super().__init__(partials)
-        self._new: Callable[[], P] | None = getattr(partials, "default_factory", None)
-        self._check = check
-
-    def __setitem__(self, key: K, partial: P) -> None:
-        if key not in self:
-            self._check(key)
-        super().__setitem__(key, partial)
-
-    def __missing__(self, key: K) -> P:
-        if self._new is None:
-            raise KeyError(key)
-        self[key] = partial = self._new()
-        return partial
 
 
 @dataclass(frozen=True)
