@@ -15,7 +15,7 @@ def count_undone(spouts: Iterable[SpoutExecutor], unfinished: str) -> Undone:
 
 def count_given_up(executor: SpoutExecutor) -> int:
     """Return the number of failed messages or rows that one spout task does not emit again, as far as the engine knows them."""
-    if executor.source is None and isinstance(executor.component, (FromGenerator, SpoutPortUser)):
+    if isinstance(executor.component, FromGenerator) or (executor.source is None and isinstance(executor.component, SpoutPortUser)):
         return executor.given_up + executor.component.undone(0).failed
     return executor.given_up
 
@@ -29,7 +29,8 @@ def _undone_of(executor: SpoutExecutor) -> Undone:
     """
     core, spout = executor.core, executor.component
     if executor.source is not None:  # a failed row is repeated, until it is given up
-        return Undone(core.pending, executor.given_up - executor.letters, owed=executor.rows_to_retry)
+        refused = spout.undone(0).failed if isinstance(spout, FromGenerator) else 0  # rows that could not be emitted have no letter
+        return Undone(core.pending, executor.given_up - executor.letters + refused, owed=executor.rows_to_retry)
     if isinstance(spout, (FromGenerator, SpoutPortUser)):
         return spout.undone(core.pending) + Undone(failed=executor.given_up)
     if isinstance(spout, Inlet) or not isinstance(spout, Spout):

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from engine import stateful_bolt
 from engine.api import BasicBolt, Bolt, FailTuple, Fields, Spout, SpoutExhausted, spout
 from engine.cli import Outcome, run_in_terminal
 from engine.cli.console import session
@@ -153,14 +154,18 @@ def test_a_give_up_that_raises_leaves_its_message_undone() -> None:
     assert run(numbers, FailsTwo)[1] == Undone(failed=1)
 
 
-def test_a_row_that_cannot_be_emitted_is_undone() -> None:
-    @spout("n")
-    def numbers() -> Any:
-        yield ({},)  # a dict has no hash, by which fields_grouping chooses the task
+@pytest.mark.parametrize("options", [{}, {"positions": True}, {"repeatable": True}])
+def test_a_row_that_cannot_be_emitted_is_undone(options: dict[str, Any], tmp_path: Path) -> None:
+    @spout("n", **options)
+    def numbers(after: object = None) -> Any:
+        row = ({},)  # a dict has no hash, by which fields_grouping chooses the task
+        yield (1, row) if "positions" in options else row
 
-    builder = TopologyBuilder("numbers")
+    builder = TopologyBuilder("numbers", Config(state_provider=f"sqlite:///{tmp_path}/state.db"))
     builder.set_spout("numbers", numbers)
     builder.set_bolt("take", Take).fields_grouping("numbers", "n")
+    if options:
+        builder.set_bolt("count", stateful_bolt()(lambda tup, state: None)).global_grouping("numbers")
     outcome = run_in_terminal(builder.build(), view="silent")
     assert outcome.snapshot is not None
     assert (outcome.exit_status, outcome.snapshot.undone) == (3, Undone(failed=1))
