@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from engine.checkpoint.record_entries import LEDGER, StoredEntries
-from engine.checkpoint.stored_positions import StoredPositions, change_positions, positions_in
+from engine.checkpoint.stored_positions import StoredPositions, change_positions, letters_of, positions_in
 from engine.cli.console.commands import DECLINED, CommandGroup, confirm
 from engine.cli.console.formatting import NONE, aligned, clipped, count_text, name_text
 from engine.cli.console.output import print_to_stderr, show_error, write_line
@@ -244,15 +244,21 @@ async def reset_positions(provider: StateProvider, topology: str, spout: str | N
             raise StateError(f"topology {name!r} has no exact source", hint="Its sources have no stored positions in the checkpoint.")
         return list(found.values()) if spout is None else [_spout_of(found, name, spout)]
 
-    spouts = ", ".join(repr(each.component_id) for each in chosen((await _read(provider.inventory(), name))[0]))
-    question = f"{spouts} of topology {name!r} will begin at the beginning. {_warning(name)}"
+    found, stored = await _read(provider.inventory(), name)
+    ids = [each.component_id for each in chosen(found)]
+    spouts = ", ".join(map(repr, ids))
+    warning = _warning(name)
+    if letters := sum(len(letters_of(stored.entries, each)) for each in ids):
+        rows = "the row of 1 dead letter" if letters == 1 else f"the rows of {letters:,} dead letters"
+        warning += f"\nThe spouts emit {rows} again. So that none counts twice, drop these letters: python -m engine dead-letters drop"
+    question = f"{spouts} of topology {name!r} will begin at the beginning. {warning}"
     if not is_sure and not confirm(question, "Reset the positions?"):
         print_to_stderr("nothing was reset")
         return DECLINED
     await change_positions(provider, name, lambda found: [each.without_positions() for each in chosen(found)])
     print_to_stderr(f"reset the positions of {spouts} of topology {name!r}")
     if is_sure:
-        print_to_stderr(_warning(name))
+        print_to_stderr(warning)
     return 0
 
 
