@@ -71,8 +71,8 @@ class Spout(ABC):
 
     In a topology with state, its rows are processed exactly once (EO-1). `seek` is called after `open` of each instance, before the first
     poll. None means the beginning. `position` is a plain method. It returns the position behind the last row that the spout has emitted, as
-    a value that MessagePack can write. It may be called at each await of an async `next_tuple`, so emit a row and move the position
-    without one in between. A method `committed(position)` is optional, and is called after a commit.
+    a value that MessagePack can write. It may be called at each await of an async `next_tuple`, so emit a row and move the position without
+    one in between. A method `committed(position)` is optional, and is called after a commit.
     """
 
     survives_rollback: ClassVar[bool] = False

@@ -75,13 +75,13 @@ class StoredEntries:
     """Decoded entries of a topology's ledger. The properties raise StateError for damaged entries."""
 
     def __init__(self, entries: Mapping[str, object], topology_name: str) -> None:
-        self._entries = entries
+        self.entries = entries
         self._topology_name = topology_name
 
     @cached_property
     def record(self) -> Record:
         """The record of the machine. If none is stored, a new record."""
-        entry = self._entries.get("record")
+        entry = self.entries.get("record")
         if entry is None:
             return Record()
         try:
@@ -98,7 +98,7 @@ class StoredEntries:
     def layouts(self) -> dict[str, StatePlace]:
         """Layouts of all components that have stored something, as the place of the first task."""
         layouts = {}
-        for name, entry in self._entries.items():
+        for name, entry in self.entries.items():
             if name.startswith(_LAYOUT):
                 component_id = name.removeprefix(_LAYOUT)
                 try:
@@ -114,7 +114,7 @@ class StoredEntries:
     def outputs(self) -> dict[str, int]:
         """Number of tasks that have staged the output of the last commit, by the component id of the committer."""
         outputs = {}
-        for name, entry in self._entries.items():
+        for name, entry in self.entries.items():
             if name.startswith(_OUTPUT):
                 if type(entry) is not int or entry < 1:
                     raise self._damaged(name, entry)
@@ -124,7 +124,7 @@ class StoredEntries:
     def refused(self, component_id: str) -> dict[int, Refused]:
         """Return the rows that the target of a committer has refused, by task index."""
         refused = {}
-        for name, entry in self._entries.items():
+        for name, entry in self.entries.items():
             task_index, _, owner = name.removeprefix(_REFUSED).partition(":")
             if name.startswith(_REFUSED) and owner == component_id:
                 try:
@@ -137,7 +137,7 @@ class StoredEntries:
     @cached_property
     def deleting(self) -> frozenset[str]:
         """Component ids whose deletion has begun, or ALL."""
-        entry = self._entries.get(_DELETING)
+        entry = self.entries.get(_DELETING)
         if entry is None:
             return frozenset()
         if not isinstance(entry, list) or not all(isinstance(each, str) for each in entry):
@@ -147,7 +147,7 @@ class StoredEntries:
     @property
     def has_bare_blocks(self) -> bool:
         """True if rows or deltas may have no checksum, because an old version has run the topology."""
-        return "record" in self._entries and self._entries.get(_CHECKSUMS) is not True
+        return "record" in self.entries and self.entries.get(_CHECKSUMS) is not True
 
     @cached_property
     def codec(self) -> Codec | None:
@@ -162,7 +162,7 @@ class StoredEntries:
 
     @cached_property
     def _codec(self) -> tuple[str, int] | None:
-        entry = self._entries.get("codec")
+        entry = self.entries.get("codec")
         try:
             return None if entry is None else (str(entry[0]), int(entry[1]))  # type: ignore[index]
         except (TypeError, ValueError, LookupError):

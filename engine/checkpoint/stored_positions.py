@@ -6,6 +6,7 @@ from typing import Any, Final, cast
 
 from engine.checkpoint.machine import settled_at_start
 from engine.checkpoint.record_entries import LEDGER, StoredEntries, record_entry
+from engine.dead_letters import letters_in, letters_to_retry, retry_name
 from engine.errors import FatalError, StateError
 from engine.raised import raised_text
 from engine.safe_text import safe_repr, safe_str
@@ -124,6 +125,12 @@ def owed_name(component_id: str) -> str:
     return f"owed:{component_id}"
 
 
+def letters_of(entries: Mapping[str, object], component_id: str, *, only_marked: bool = False) -> list[str]:
+    """Return the names of the entries of dead letters whose rows a spout has emitted. only_marked: of those to be retried."""
+    letters = letters_to_retry(entries) if only_marked else letters_in(entries)
+    return [name for name, letter in letters.items() if letter.row.source == component_id and not letter.is_processed]
+
+
 def name_of(partition: Any, partitioned: bool) -> str:
     """Return the name of a partition, or of a task index, in an entry. Raises Unencodable."""
     return bytes(CODEC.encode(partition)).hex() if partitioned else str(partition)
@@ -172,6 +179,8 @@ async def change_positions(
         changes = record_entry(settled_at_start(stored.record))
         for each in change(positions_in(entries, topology_name)):
             changes |= each.changes()
+            if not each.encoded:  # it emits the rows of its letters again
+                changes |= dict.fromkeys(map(retry_name, letters_of(entries, each.component_id, only_marked=True)))
         await ledger.write(changes)
     finally:
         await provider.close()

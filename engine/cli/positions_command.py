@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from engine.checkpoint.record_entries import LEDGER, StoredEntries
-from engine.checkpoint.stored_positions import StoredPositions, change_positions, positions_in
+from engine.checkpoint.stored_positions import StoredPositions, change_positions, letters_of, positions_in
 from engine.cli.console.commands import DECLINED, CommandGroup, confirm
 from engine.cli.console.formatting import NONE, aligned, clipped, count_text, name_text
 from engine.cli.console.output import print_to_stderr, show_error, write_line
@@ -18,7 +18,6 @@ from engine.cli.console.timestamps import timestamp_ms
 from engine.cli.json_values import json_form, value_of_json
 from engine.cli.kafka_command import SECURITY_HELP, cluster_config, optional_cluster_options, silent_client
 from engine.cli.stored_state import WRONG, chosen_topology, run_on_store
-from engine.dead_letters import letters_in
 from engine.errors import EngineError, StateError
 from engine.json_text import json_text
 from engine.names import did_you_mean
@@ -159,13 +158,9 @@ async def show_positions(inventory: StateInventory, topology: str | None, spout:
 
 
 async def _read(inventory: StateInventory, topology: str) -> tuple[dict[str, StoredPositions], StoredEntries]:
-    entries = await _entries(inventory, topology)
-    return positions_in(entries, topology), StoredEntries(entries, topology)
-
-
-async def _entries(inventory: StateInventory, topology: str) -> Mapping[str, object]:
     async with inventory.look(topology) as found:
-        return await found.entries(LEDGER)
+        entries = await found.entries(LEDGER)
+    return positions_in(entries, topology), StoredEntries(entries, topology)
 
 
 def _fields(stored: StoredPositions, topology: str, partition: Any, position: Any) -> dict[str, Any]:
@@ -237,7 +232,7 @@ async def _change(
 
     await change_positions(provider, name, change)
     write_line(aligned([("partition", "before", "now"), *told], text_columns=3))
-    print_to_stderr(await _warning(provider.inventory(), name))
+    print_to_stderr(_warning(name))
 
 
 async def reset_positions(provider: StateProvider, topology: str, spout: str | None, *, is_sure: bool) -> int:
@@ -249,8 +244,13 @@ async def reset_positions(provider: StateProvider, topology: str, spout: str | N
             raise StateError(f"topology {name!r} has no exact source", hint="Its sources have no stored positions in the checkpoint.")
         return list(found.values()) if spout is None else [_spout_of(found, name, spout)]
 
-    spouts = ", ".join(repr(each.component_id) for each in chosen((await _read(provider.inventory(), name))[0]))
-    warning = await _warning(provider.inventory(), name)
+    found, stored = await _read(provider.inventory(), name)
+    ids = [each.component_id for each in chosen(found)]
+    spouts = ", ".join(map(repr, ids))
+    warning = _warning(name)
+    if letters := sum(len(letters_of(stored.entries, each)) for each in ids):
+        rows = "the row of 1 dead letter" if letters == 1 else f"the rows of {letters:,} dead letters"
+        warning += f"\nThe spouts emit {rows} again. So that none counts twice, drop these letters: python -m engine dead-letters drop"
     question = f"{spouts} of topology {name!r} will begin at the beginning. {warning}"
     if not is_sure and not confirm(question, "Reset the positions?"):
         print_to_stderr("nothing was reset")
@@ -262,17 +262,9 @@ async def reset_positions(provider: StateProvider, topology: str, spout: str | N
     return 0
 
 
-async def _warning(inventory: StateInventory, topology: str) -> str:
-    """Say what stays: the state, and the dead letters, whose rows the spout may emit again."""
-    letters = len(letters_in(await _entries(inventory, topology)))
-    of = f"--topology {shlex.quote(topology)}"
-    text = "The state of the bolts stays as it is, so some rows may count again, or never. To begin without it: "
-    text += f"python -m engine state delete URL {of}"
-    if letters:
-        many = "1 dead letter stays" if letters == 1 else f"{letters:,} dead letters stay"
-        text += f"\n{many}, too. The spout may emit such a row again, so do not retry it as well: "
-        text += f"python -m engine dead-letters drop URL {of}"
-    return text
+def _warning(topology: str) -> str:
+    command = f"python -m engine state delete URL --topology {shlex.quote(topology)}"
+    return f"The state of the bolts stays as it is, so some rows may count again, or never. To begin without it: {command}"
 
 
 async def _idle_topology(inventory: StateInventory, topology: str, verb: str) -> str:

@@ -320,7 +320,7 @@ class Supervisor:
         except ComponentError as error:
             self.end_run(error)
         except TimeoutError:
-            left = self._unfinished = "the last commit is not done" if self._at_rest.is_set() else self._left_over()
+            left = self._unfinished = (not self._at_rest.is_set() and self._left_over()) or "the last commit is not done"
             LOGGER.warning("drain: not finished after %g s (%s). Open trees are lost unless their sources replay them", timeout_secs, left)
 
     def _left_over(self) -> str:

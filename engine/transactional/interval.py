@@ -1,14 +1,16 @@
 """`Interval`: the rows of a task between two checkpoints, with the collector and the context of the instance that works on them (EO-9)."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain, count
 from typing import Any, Final
 
 from engine.api import Tuple, Values
-from engine.errors import FatalError
+from engine.errors import BadRows, FatalError
 from engine.names import DEFAULT_STREAM
 from engine.topology import ComponentSpec
+from engine.topology.interval_output import RefusedRow
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import BatchBolt
 
@@ -91,3 +93,25 @@ def stages_itself(instance: BatchBolt) -> bool:
 def _is_staging(kind: type) -> bool:
     first = next((each for each in kind.__mro__ if vars(each).keys() & {"stage", "finish_batch"}), object)
     return hasattr(kind, "stage") and "stage" in vars(first)
+
+
+def without_entries(pieces: Iterable[Any], left_out: Collection[int]) -> list[Any]:
+    """Return pieces without the entries with these numbers. Only pieces that are lists have entries."""
+    if not left_out:
+        return list(pieces)
+    numbers = count()
+    return [[entry for entry in piece if next(numbers) not in left_out] for piece in pieces]
+
+
+def refused_entries(pieces: Iterable[Any], left_out: Collection[int], error: BadRows, component_id: str) -> list[RefusedRow]:
+    """Return the refused entries of pieces, each with key and partial result. Its rows may have come from any input of the committer.
+
+    left_out: numbers of the entries that have not been published now, which the numbers of the error do not count.
+    """
+    published = [(number, entry) for number, entry in enumerate(chain.from_iterable(pieces)) if number not in left_out]
+    refused = []
+    for at in error.rows:
+        number, (key, partial) = published[at]
+        values = (*key, partial) if isinstance(key, tuple) else (key, partial)
+        refused.append(RefusedRow(number, component_id, DEFAULT_STREAM, values, error.errors[at]))
+    return refused

@@ -5,7 +5,7 @@ Each interval has an instance of the user's bolt. The attempt of its batch is (t
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Container, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any, Final, cast
@@ -23,7 +23,7 @@ from engine.topology.interval_output import IntervalOutput, Published, RefusedRo
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import BURST_SETTLER, BatchBolt, BurstBolt, FailedBatch
 from engine.transactional.batch_collectors import ATTEMPT_FIELD
-from engine.transactional.interval import Interval, IntervalCollector, TaskOfBefore, stages_itself
+from engine.transactional.interval import Interval, IntervalCollector, TaskOfBefore, refused_entries, stages_itself, without_entries
 from engine.transactional.resources import OpenResources
 
 ROWS_A_TURN: Final = 1000
@@ -192,7 +192,7 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
         blobs: Sequence[bytes],
         context: Any,
         resources: OpenResources,
-        left_out: Container[int] = (),
+        left_out: Collection[int] = (),
     ) -> Interval:
         """Return an interval with a new instance that has executed these rows, or has the pieces that were staged.
 
@@ -202,7 +202,7 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
         try:
             await _maybe(interval.instance.prepare())
             if stages_itself(interval.instance):
-                interval.pieces = [self._codec.decode(blob) for blob in blobs]
+                interval.pieces = without_entries(map(self._codec.decode, blobs), left_out)
                 return interval
             numbers = count()
             for blob in blobs:
@@ -301,9 +301,14 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
         try:
             await self._finish(interval)
         except BadRows as error:
-            if not error.rows or stages_itself(interval.instance):
+            if not error.rows:
                 raise
-            return self._refused(interval.attempt, output, error)
+            if not stages_itself(interval.instance):
+                return self._refused(interval.attempt, output, error)
+            if not getattr(interval.instance, "names_bad_entries", False):
+                raise
+            pieces = map(self._codec.decode, output.blobs)
+            return refused_entries(pieces, output.left_out, error, self._spec.component_id)
         return ()
 
     def _refused(self, attempt: TransactionAttempt, output: Any, error: BadRows) -> Sequence[RefusedRow]:

@@ -210,25 +210,6 @@ def test_a_reset_asks_and_lets_the_spout_begin_at_the_beginning(url: str, capsys
     assert counts == Counter(f"line {number}" for number in range(10))
 
 
-@pytest.mark.guarantee("PO-3", "DL-6")
-def test_dead_letters_that_stay_are_told(tmp_path: Path, capsys: Captured) -> None:
-    url = f"sqlite:///{tmp_path}/state.db"
-
-    @spout("n", positions=True)
-    def unhashable(after: int | None) -> Iterator[tuple[int, tuple[Any]]]:
-        yield from ((n + 1, ([n],)) for n in range(after or 0, 2))
-
-    builder = TopologyBuilder("bad", Config(state_provider=url))
-    builder.set_spout("lines", unhashable)
-    builder.set_bolt("count", Count).fields_grouping("lines", "n")
-    run_topology(builder.build())
-
-    told = run_command(capsys, "positions", "reset", url, "bad", "lines", "--yes")[1]
-
-    assert "2 dead letters stay, too." in told
-    assert "python -m engine dead-letters drop URL --topology bad" in told
-
-
 @pytest.mark.guarantee("PO-3")
 def test_a_reset_of_a_topology_resets_all_spouts(url: str, capsys: Captured) -> None:
     run_command(capsys, "positions", "reset", url, "words", "--yes")
@@ -246,6 +227,30 @@ def test_a_spout_that_was_reset_may_have_another_number_of_tasks(url: str, capsy
     builder.set_bolt("count", Count).fields_grouping("lines", "n")
     run_topology(builder.build(), Config(state_provider=url))
     assert counts == Counter({f"line {number}": 2 for number in range(10)}), "both tasks read all lines"
+
+
+@pytest.mark.guarantee("PO-3", "DL-6")
+def test_a_reset_lets_no_letter_be_retried_whose_row_comes_again(url: str, capsys: Captured) -> None:
+    def play_lines(*, fails: bool) -> None:
+        class Checks(Count):
+            def execute(self, tup: Tuple) -> None:
+                if fails and tup[0] == "line 3":
+                    raise ValueError
+                super().execute(tup)
+
+        builder = TopologyBuilder("lines")
+        builder.set_spout("lines", lines)
+        builder.set_bolt("count", Checks).global_grouping("lines")
+        run_topology(builder.build(), Config(state_provider=url))
+
+    play_lines(fails=True)
+    run_command(capsys, "dead-letters", "retry", url, "--topology", "lines", "--all")
+    told = run_command(capsys, "positions", "reset", url, "lines", "--yes")[1]
+    assert "emit the row of 1 dead letter again" in " ".join(told.split())
+    counts.clear()
+    play_lines(fails=False)
+    assert counts == {f"line {number}": 1 for number in range(10)}
+    assert "given up" in run_command(capsys, "dead-letters", "list", url, "--topology", "lines")[0]
 
 
 # set and reset

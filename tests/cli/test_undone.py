@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from engine import stateful_bolt
 from engine.api import BasicBolt, Bolt, FailTuple, Fields, Spout, SpoutExhausted, spout
 from engine.cli import Outcome, run_in_terminal
 from engine.cli.console import session
 from engine.config import Config
+from engine.dead_letters import DeadLettersEntry
 from engine.errors import Failure
 from engine.flow import FlowControlBolt, FlowControlSpout, FlowProducer, FlowSettings
 from engine.topology import Topology, TopologyBuilder
@@ -153,17 +155,25 @@ def test_a_give_up_that_raises_leaves_its_message_undone() -> None:
     assert run(numbers, FailsTwo)[1] == Undone(failed=1)
 
 
-def test_a_row_that_cannot_be_emitted_is_undone() -> None:
-    @spout("n")
-    def numbers() -> Any:
-        yield ({},)  # a dict has no hash, by which fields_grouping chooses the task
+@pytest.mark.parametrize(("options", "status", "failed"), [({}, 3, 1), ({"positions": True}, 0, 0), ({"repeatable": True}, 0, 0)])
+def test_a_row_that_cannot_be_emitted_is_undone_unless_it_is_a_dead_letter(
+    options: dict[str, Any], status: int, failed: int, tmp_path: Path
+) -> None:
+    @spout("n", **options)
+    def numbers(after: object = None) -> Any:
+        row = ({},)  # a dict has no hash, by which fields_grouping chooses the task
+        yield (1, row) if "positions" in options else row
 
-    builder = TopologyBuilder("numbers")
+    builder = TopologyBuilder("numbers", Config(state_provider=f"sqlite:///{tmp_path}/state.db"))
     builder.set_spout("numbers", numbers)
     builder.set_bolt("take", Take).fields_grouping("numbers", "n")
+    if options:
+        builder.set_bolt("count", stateful_bolt()(lambda tup, state: None)).global_grouping("numbers")
     outcome = run_in_terminal(builder.build(), view="silent")
     assert outcome.snapshot is not None
-    assert (outcome.exit_status, outcome.snapshot.undone) == (3, Undone(failed=1))
+    letters = outcome.snapshot.entry(DeadLettersEntry).value
+    assert (0 if letters is None else letters.stored) == 1 - failed
+    assert (outcome.exit_status, outcome.snapshot.undone) == (status, Undone(failed=failed))
 
 
 @pytest.mark.parametrize("source", [Numbers, generator()])

@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
+from collections.abc import Iterator
 
 import pytest
 
-from engine import Config, Fields, Run, Spout, TopologyBuilder, Tuple, bolt
+from engine import Config, Fields, Run, Spout, StatefulBasicBolt, TopologyBuilder, Tuple, bolt, spout
 from engine.testing import Feeder, run_topology
 
 
@@ -58,4 +59,32 @@ def test_a_drain_names_a_spout_whose_poll_does_not_return(caplog: pytest.LogCapt
     with caplog.at_level(logging.WARNING):
         run_topology(builder.build(), Config(), during=drain)
     text = "drain: not finished after 5 s (unfinished calls of 'words': 1). Open trees are lost unless their sources replay them"
+    assert text in [record.message for record in caplog.records]
+
+
+@pytest.mark.guarantee("RUN-3")
+@pytest.mark.parametrize("waits_secs", [0.5, 60.0])
+def test_a_drain_during_a_commit_that_does_not_succeed_names_the_commit(caplog: pytest.LogCaptureFixture, waits_secs: float) -> None:
+    class Away(StatefulBasicBolt):
+        def execute(self, tup: Tuple) -> None:
+            self.state.put(tup["word"], 1)
+
+        def pre_commit(self, txid: int) -> None:
+            raise ConnectionError
+
+    @spout("word", positions=True)
+    def words(after: int | None) -> Iterator[tuple[int, tuple[str]]]:
+        yield 1, ("to",)
+
+    async def drain(run: Run) -> None:
+        await asyncio.sleep(waits_secs)
+        await run.drain(5)
+
+    builder = TopologyBuilder("drained")
+    builder.set_spout("words", words)
+    builder.set_bolt("count", Away).shuffle_grouping("words")
+    with caplog.at_level(logging.WARNING):
+        finished = run_topology(builder.build(), during=drain)
+    assert finished.state == "drained"
+    text = "drain: not finished after 5 s (the last commit is not done). Open trees are lost unless their sources replay them"
     assert text in [record.message for record in caplog.records]

@@ -103,8 +103,11 @@ class SqliteRowStore(RowStore):
         except (sqlite3.OperationalError, *_OF_ROWS) as error:
             if not _is_of_a_row(error):
                 raise
-            self._check(connection)  # another program may have changed the tables
-            connection.execute("ROLLBACK TO batch")
+            if connection.in_transaction:
+                self._check(connection)  # another program may have changed the tables
+                connection.execute("ROLLBACK TO batch")
+            else:  # OR ROLLBACK, or RAISE(ROLLBACK) in a trigger, has ended it
+                connection.execute("BEGIN")
             self._explain(connection, error, rows)
 
     def _explain(self, connection: sqlite3.Connection, cause: Exception, rows: Sequence[Row]) -> NoReturn:
@@ -117,6 +120,8 @@ class SqliteRowStore(RowStore):
                 if not _is_of_a_row(error):
                     raise
                 refused[number] = error
+                if not connection.in_transaction:
+                    break  # the next publishing finds the others
         first = next(iter(refused), None)
         if first is None:
             raise self._statement.row_refused(self._where, cause, None) from cause

@@ -107,6 +107,22 @@ class OpenValues(ValuesReader[K, V]):
         """Tell whether this process has updated the map for an attempt."""
         return attempt == self._done
 
+    async def refused(self, keys: Sequence[K], key_fields: Sequence[str] = ()) -> dict[int, str]:
+        """Return the numbers of the keys that the map will never take, with the error of each."""
+        refused: dict[int, str] = {}
+        codec: KeyCodec | None = None
+        with ending_the_run():
+            for number, key in enumerate(keys):
+                try:
+                    if codec is None:  # the first key that fits decides the form of a new map
+                        codec = await self._store.key_codec(key_fields, keys[number:])
+                    codec.keys([key])
+                except ValueRefused as error:
+                    refused[number] = error.message
+                if number % KEYS_PER_TURN == KEYS_PER_TURN - 1:
+                    await asyncio.sleep(0)
+        return refused
+
     async def forget(self) -> None:
         """Forget the txids of an empty map. Raises StateError if it has values, because the same rows would count twice in them."""
         with ending_the_run():

@@ -4,14 +4,14 @@ from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from operator import add, itemgetter
 from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar
 
 from engine.api import Tuple, Values, takes
 from engine.api.fields import OutputFields
-from engine.errors import UsageError
-from engine.state.values import ValueKind
+from engine.errors import BadRows, UsageError
+from engine.state.values import ValueKind, ValueRefused
 from engine.transactional.batch_bolt import Committer
 from engine.transactional.one_target import opened_for_all_batches
 from engine.transactional.values.open_values import OpenValues
@@ -57,6 +57,8 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
     """`build()` reads this. Transactional values cannot be replaced, so an opaque spout is refused."""
     refuses_gaps: ClassVar[bool] = True
     """The map takes no batch whose predecessor it does not have (TX-8)."""
+    names_bad_entries: ClassVar[bool] = True
+    """`publish` raises BadRows with the numbers of pairs in its pieces (EO-9)."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -111,9 +113,18 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
             yield piece
 
     async def publish(self, pieces: Iterable[Iterable[tuple[K, P]]]) -> None:
-        """Combine staged partial results with the stored values, once for each txid."""
-        if not (await self._open()).has_written(self.attempt):
-            await self._update({key: partial for piece in pieces for key, partial in piece})
+        """Combine staged partial results with the stored values, once for each txid. Raises BadRows for keys that the map refuses."""
+        values = await self._open()
+        if values.has_written(self.attempt):
+            return
+        pairs = list(chain.from_iterable(pieces))
+        try:
+            await self._update(dict(pairs))
+        except ValueRefused as error:
+            refused = await values.refused([key for key, _ in pairs], self._key_fields)
+            if not refused:
+                raise  # because of a value, so it depends on `combine`
+            raise BadRows(error.message, rows=refused, hint=error.hint) from error
 
     async def published_txid(self) -> int:
         """Return the newest txid that has been written, 0 before the first."""
@@ -129,8 +140,13 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
 
     async def _update(self, partials: dict[K, P]) -> dict[K, V]:
         values = await self._open()
+        return await values.update(self.attempt, partials, self.combine, kind=self.values_kind, key_fields=self._key_fields)
+
+    @property
+    def _key_fields(self) -> tuple[str, ...]:
+        """Names of the fields of each key, as far as known."""
         names = self.keyed_by if type(self).key is ReducingCommitter.key else None
-        return await values.update(self.attempt, partials, self.combine, kind=self.values_kind, key_fields=names or ())
+        return names or ()
 
     def rows(self, new: dict[K, V]) -> Sequence[Values]:
         """Return the rows to emit for the new values: by default (key, value) of each."""
