@@ -175,7 +175,7 @@ class Checkpoints:
         if not self.begun or self.machine.recovers:
             return "the states go back to the last commit" if self._recoveries else "the states are loaded"
         if self.sources.one_by_one.is_under_way:
-            return "rows go one at a time, to find the one that fails the others"
+            return self.sources.one_by_one.reason
         return f"the checkpoint takes longer than {self.waits.late_secs:g} s" if self.waits.is_late else None
 
     async def close(self, *, fold: bool) -> None:
