@@ -25,10 +25,8 @@ class PublishDeaths:
         self._topology_name = topology_name
         self._most: Final = DEATHS_WITHOUT_LIMIT if max_retries is None else max_retries
         self._write = write
-        self._before: Publishing | None = None
-        """What the processes before have left. None: this process has found no COMMITTING, or has completed it."""
-        self._noted = 0
-        """Deaths that the ledger has now."""
+        self._stored: Publishing | None = None
+        """What the ledger has, with the deaths of the processes before. None: this process has found no COMMITTING, or has completed it."""
         self._calls = 0
         self._turns = asyncio.Lock()
 
@@ -40,24 +38,23 @@ class PublishDeaths:
         found, record = stored.publishing, stored.record
         if record.phase != "committing" or not unpublished:
             return {} if found is None else publishing_entry(None)
-        deaths = found.deaths if found is not None and found.txid == record.txid else 0
-        self._before = Publishing(record.txid, deaths, tuple(sorted(unpublished)))
-        self._noted = deaths
+        deaths = found.ended if found is not None and found.txid == record.txid else 0
+        self._stored = Publishing(record.txid, deaths, tuple(sorted(unpublished)), is_under_way=False)
         if self.suspicion is not None:
-            LOGGER.warning("topology %r: %s", self._topology_name, deaths_text(self._before))
-        return publishing_entry(self._before) if deaths else publishing_entry(None) if found is not None else {}
+            LOGGER.warning("topology %r: %s", self._topology_name, deaths_text(self._stored, deaths))
+        return {} if found is None else publishing_entry(self._stored)
 
     @property
     def suspicion(self) -> str | None:
         """What is known of the deaths, if there are so many that a row may be the reason."""
-        if self._before is None or self._before.deaths < self._most:
+        if self._stored is None or self._stored.deaths < self._most:
             return None
-        return f"publish({self._before.txid}), while which {processes_text(self._before.deaths)} ended; see `committers give-up`"
+        return f"publish({self._stored.txid}), while which {processes_text(self._stored.deaths)} ended; see `committers give-up`"
 
     @asynccontextmanager
     async def under_way(self) -> AsyncIterator[None]:
         """Let the ledger have one death more while a call publishes. One that raises has not ended the process."""
-        if self._before is None:
+        if self._stored is None:
             yield
             return
         self._calls += 1
@@ -74,44 +71,40 @@ class PublishDeaths:
 
     async def _note(self) -> None:
         async with self._turns:
-            if (before := self._before) is None:
-                return
-            deaths = before.deaths + (self._calls > 0)
-            if deaths != self._noted:
-                await self._write(self._entry(deaths))
-                self._noted = deaths
-
-    def _entry(self, deaths: int) -> dict[str, object]:
-        assert self._before is not None
-        return publishing_entry(self._before._replace(deaths=deaths) if deaths else None)
+            if self._stored is not None and self._stored.is_under_way != (is_under_way := self._calls > 0):
+                now = self._stored._replace(is_under_way=is_under_way)
+                await self._write(publishing_entry(now))
+                self._stored = now
 
     def committed_entries(self) -> dict[str, object]:
         """Return the changes of the ledger that belong to the save of COMMITTED."""
-        if self._before is None:
+        if self._stored is None:
             return {}
-        self._before = None
+        self._stored = None
         return publishing_entry(None)
 
     def end_entries(self) -> dict[str, object]:
         """Return the changes of the ledger for a process that ends by itself, and so has not died. Empty: none."""
-        return {} if self._before is None or self._noted == self._before.deaths else self._entry(self._before.deaths)
+        if self._stored is None or not self._stored.is_under_way:
+            return {}
+        return publishing_entry(self._stored._replace(is_under_way=False))
 
 
 def processes_text(deaths: int) -> str:
-    """Return the number of processes with its noun.
+    """Return the number of processes with its noun. The end of the process that was the first to publish leaves no trace.
 
-    >>> processes_text(1), processes_text(3)
-    ('1 process has', '3 processes have')
+    >>> processes_text(0), processes_text(1), processes_text(3)
+    ('no process is known to have', '1 process has', '3 processes have')
     """
-    return "1 process has" if deaths == 1 else f"{deaths:,} processes have"
+    return "no process is known to have" if deaths == 0 else "1 process has" if deaths == 1 else f"{deaths:,} processes have"
 
 
-def deaths_text(publishing: Publishing) -> str:
-    """Return what is known of the deaths, and the command that helps."""
+def deaths_text(publishing: Publishing, deaths: int) -> str:
+    """Return what is known of so many deaths, and the command that helps."""
     names = ", ".join(map(repr, publishing.component_ids))
     which = f"committer{'s' * (len(publishing.component_ids) > 1)} {names}"
     return (
-        f"{processes_text(publishing.deaths)} ended while they published checkpoint {publishing.txid} by the {which}. They may have been "
-        "killed, or a row of this checkpoint has ended them. If it has, correct the committer, or make dead letters of the rows: "
-        "python -m engine committers give-up FILE.py"
+        f"{processes_text(deaths)} ended while publishing checkpoint {publishing.txid} by the {which}. Somebody may have killed "
+        f"{'it' if deaths == 1 else 'them'}, or a row of this checkpoint is the reason. If it is, correct the committer, or make dead "
+        "letters of the rows: python -m engine committers give-up FILE.py"
     )

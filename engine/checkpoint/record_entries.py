@@ -61,11 +61,20 @@ class Publishing(NamedTuple):
     deaths: int
     component_ids: tuple[str, ...]
     """The committers whose output was not published when the last of them began."""
+    is_under_way: bool
+    """True if one more process was publishing when this was written."""
+
+    @property
+    def ended(self) -> int:
+        """Number of processes that have ended so, if none runs."""
+        return self.deaths + self.is_under_way
 
 
 def publishing_entry(publishing: Publishing | None) -> dict[str, object]:
-    """Return the entry of the processes that have ended while they published. None removes the entry."""
-    return {_PUBLISHING: None if publishing is None else [publishing.txid, publishing.deaths, list(publishing.component_ids)]}
+    """Return the entry of the processes that have ended while they published. None, or no process, removes the entry."""
+    if publishing is None or not publishing.ended:
+        return {_PUBLISHING: None}
+    return {_PUBLISHING: [publishing.txid, publishing.deaths, list(publishing.component_ids), publishing.is_under_way]}
 
 
 class Refused(NamedTuple):
@@ -157,12 +166,12 @@ class StoredEntries:
         if entry is None:
             return None
         try:
-            txid, deaths, component_ids = cast(tuple[int, int, list[str]], entry)
+            txid, deaths, component_ids, is_under_way = cast(tuple[int, int, list[str], bool], entry)
         except (TypeError, ValueError):
             raise self._damaged(_PUBLISHING, entry) from None
         if type(txid) is not int or type(deaths) is not int or not all(isinstance(each, str) for each in component_ids):
             raise self._damaged(_PUBLISHING, entry)
-        return Publishing(txid, deaths, tuple(component_ids))
+        return Publishing(txid, deaths, tuple(component_ids), bool(is_under_way))
 
     def refused(self, component_id: str) -> dict[int, Refused]:
         """Return the rows that the target of a committer has refused, by task index."""

@@ -28,14 +28,14 @@ class UnpublishedOutput:
         self._letters = letters
         self.txid: Final = stored.record.txid
         found = stored.publishing
-        self._deaths = found.deaths if found is not None and found.txid == self.txid else 0
+        self._deaths = found.ended if found is not None and found.txid == self.txid else 0
         self.by_committer: Final[dict[str, list[StagedTask]]] = {}
         """The output of each task. Committers of which everything is published are left out."""
 
     @property
     def deaths_text(self) -> str:
         """How many processes are known to have ended while they published it."""
-        return f"{processes_text(self._deaths)} ended while they published checkpoint {self.txid}"
+        return f"{processes_text(self._deaths)} ended while publishing checkpoint {self.txid}"
 
     @property
     def room(self) -> int:

@@ -67,10 +67,11 @@ async def _deaths(topology_name: str, config: Config) -> str | None:
     """Return what the store knows of processes that have ended while they published. None: of none."""
     with suppress(StateError):  # there is no store yet, or it cannot be read without a run
         async with provider_of(config.state_provider).inventory().look(topology_name) as found:
-            stored = StoredEntries(await found.entries(LEDGER), topology_name)
+            stored, runs = StoredEntries(await found.entries(LEDGER), topology_name), bool(await found.holder())
         publishing = stored.publishing
         if publishing is not None and (stored.record.phase, stored.record.txid) == ("committing", publishing.txid):
-            return deaths_text(publishing)
+            deaths = publishing.deaths if runs else publishing.ended
+            return deaths_text(publishing, deaths) if deaths else None
     return None
 
 
@@ -139,11 +140,14 @@ async def _give_up(topology_name: str, config: Config, specs: Sequence[Component
     number = sum(map(len, rows.values()))
     what = f"{plural(number, 'staged row')} of {spec.component_id!r} in checkpoint {found.txid}"
     some = " Those of a task that has published before its process ended are in the target nevertheless." if may_have_some else ""
-    if not is_sure and not confirm(f"{told}. The {what} will become dead letters, and the target will lack them.{some}", "Give them up?"):
+    question = f"{told[0].upper()}{told[1:]}. The {what} will become dead letters, and the target will lack them.{some}"
+    if not is_sure and not confirm(question, "Give them up?"):
         print_to_stderr("nothing was given up")
         return DECLINED
-    async with open_unpublished(provider_of(config.state_provider), topology_name, config) as found:
-        await found.give_up(spec.component_id, _rows_to_give_up(found, spec, config, answer))
+    async with open_unpublished(provider_of(config.state_provider), topology_name, config) as now:
+        if now.txid != found.txid or _rows_to_give_up(now, spec, config, answer) != rows:
+            raise StateError(f"topology {topology_name!r} has run meanwhile, and nothing was given up", hint="Repeat the command.")
+        await now.give_up(spec.component_id, rows)
     print_to_stderr(f"gave up {what}. They are dead letters now: python -m engine dead-letters list")
     return 0
 

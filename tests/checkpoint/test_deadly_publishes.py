@@ -107,9 +107,9 @@ async def test_a_row_that_ends_each_process_which_publishes_it_is_told_and_can_b
     for deaths in (0, 1, 2):  # the first process has found no COMMITTING
         assert "have ended while" not in await play.run(status=9)
         found = publishing_in(await play.entries())
-        assert (0 if found is None else found.deaths) == deaths
+        assert (0 if found is None else found.ended) == deaths
     text = await play.run(status=9)
-    told = f"2 processes have ended while they published checkpoint {found.txid} by the committer 'out'"
+    told = f"2 processes have ended while publishing checkpoint {found.txid} by the committer 'out'"
     assert told in text
     assert "python -m engine committers give-up FILE.py" in text
     assert told.replace("2", "3", 1) in await play.command("committers", "show", str(play.file))
@@ -200,7 +200,7 @@ def test_a_recovery_and_an_orderly_end_are_no_deaths(ending: str, tmp_path: Path
     hanging.hung.append(hang())  # type: ignore[attr-defined]
     faults = [KillTask("out", at_secs=4)] if ending == "recovery" else []
     run_topology(topology(lambda: hanging(target)), config, during=look, faults=faults)
-    assert found == [Publishing(2, 1, ("out",))]
+    assert found == [Publishing(2, 0, ("out",), is_under_way=True)]
     assert publishing_in(asyncio.run(entries_of(config.state_provider, "committed"))) is None
     run_topology(topology(lambda: Writing(target)), config)
     assert target.rows == list(range(len(target.rows)))
@@ -211,7 +211,7 @@ def test_what_the_run_waits_for_names_the_deaths(tmp_path: Path, caplog: pytest.
     target, config = Target(), state_in(tmp_path)
     ended_in_committing(target, tmp_path)
     target.trouble = []
-    asyncio.run(write_entries("committed", config, publishing_entry(Publishing(2, 3, ("out",)))))
+    asyncio.run(write_entries("committed", config, publishing_entry(Publishing(2, 2, ("out",), is_under_way=True))))
     hanging = type("HangsOnce", (Hangs,), {"hung": []})
 
     async def hang() -> None:
@@ -232,7 +232,7 @@ def test_what_the_run_waits_for_names_the_deaths(tmp_path: Path, caplog: pytest.
     told = "publish(2), while which 3 processes have ended; see `committers give-up`"
     assert waits == [f"out[2] repeats {told}"]
     assert any(told in each for each in long_waits)
-    assert "3 processes have ended while they published checkpoint 2 by the committer 'out'" in caplog.text
+    assert "3 processes have ended while publishing checkpoint 2 by the committer 'out'" in caplog.text
 
 
 async def write_entries(topology_name: str, config: Config, changes: dict[str, object]) -> None:
@@ -245,6 +245,20 @@ async def write_entries(topology_name: str, config: Config, changes: dict[str, o
 
 
 # What is refused
+
+
+@pytest.mark.guarantee("EO-11")
+async def test_a_process_that_publishes_now_has_not_ended(tmp_path: Path) -> None:
+    play = Play(tmp_path, "own")
+    for _ in range(3):
+        await play.run(status=9)
+    assert "2 processes have ended" in await play.command("committers", "show", str(play.file))
+    provider = provider_of(f"sqlite:///{tmp_path}/state.db")
+    await provider.open("deadly")
+    try:
+        assert "1 process has ended" in await play.command("committers", "show", str(play.file))
+    finally:
+        await provider.close()
 
 
 @pytest.mark.guarantee("EO-11")
