@@ -15,6 +15,7 @@ from engine.checkpoint.layout import Layout, check_layout, warn_of_renamed
 from engine.checkpoint.machine import Machine, Record, Step, settled_at_start
 from engine.checkpoint.one_by_one import ALONE
 from engine.checkpoint.prepare import Prepare
+from engine.checkpoint.publish_deaths import PublishDeaths
 from engine.checkpoint.record_entries import (
     LEDGER,
     Refused,
@@ -25,9 +26,10 @@ from engine.checkpoint.record_entries import (
     output_entries,
     record_entry,
     refused_entry,
+    stager_entries,
 )
 from engine.checkpoint.sources import Sources
-from engine.checkpoint.staged_output import StagedOutputs, StagedTask
+from engine.checkpoint.staged_output import StagedOutputs, StagedTask, open_outputs
 from engine.checkpoint.status import CheckpointSnapshot
 from engine.checkpoint.step_waits import StepWaits, TaskWaits
 from engine.clock import Clock
@@ -82,6 +84,7 @@ class Checkpoints:
         self.outputs: dict[str, StagedOutputs] = {}  # by component id
         self.sources = Sources(topology_name, layout.sources, config.max_retries, Letters(topology_name, config, clock.wall))
         self._ledger: Ledger | None = None
+        self.publish_deaths = PublishDeaths(topology_name, config.max_retries, self._write)
         self._states: dict[tuple[str, int], LayeredState[Any, Any]] = {}
         self._locks: dict[tuple[str, int], asyncio.Lock] = {}
         self._patience = StoreRetry(config.state_timeout_secs, self._note_trouble, store=store_named(config.state_provider))
@@ -123,6 +126,7 @@ class Checkpoints:
         stored = StoredEntries(entries, self._topology_name)
         stored.check_whole()
         stored.check_codec(codec)
+        stored.check_committers(self._layout.committers)
         self.sources.take_up(entries, has_state=stored.record.decided_txid >= 0, most_bytes=ledger.most_bytes)
         record, layouts = stored.record, stored.layouts
         for place in self._layout.places:
@@ -130,8 +134,9 @@ class Checkpoints:
         warn_of_renamed({place.component_id for place in self._layout.places}, set(layouts), self._topology_name)
         settled = settled_at_start(record)
         self.machine = Machine(settled)
-        stores = self.stores = self._sealed_stores([*layouts.values(), *self._layout.places], bare=stored.has_bare_blocks)
-        await self._open_outputs(stored, settled)
+        places = [*layouts.values(), *self._layout.places]
+        stores = self.stores = self._sealed_stores(places, bare=stored.has_bare_blocks, others=stored.stagers)
+        self.outputs = await open_outputs(stored, self._layout.committers, stores, self.patiently)
         for place in layouts.values():
             if place in self._layout.places:
                 continue  # the layout is unchanged, so each task loads its own deltas
@@ -141,23 +146,14 @@ class Checkpoints:
         checksums = checksums_entry(all_blocks=not stored.has_bare_blocks)
         rows = {ALONE: None, **self.sources.counts.at_start()} if ALONE in entries else {}
         rows |= output_entries(dict.fromkeys(stored.outputs.keys() - self._layout.committers.keys()))  # published, and gone
+        rows |= stager_entries({**dict.fromkeys(stored.stagers), **self._layout.committers})  # what they have left is dropped by now
+        rows |= self.publish_deaths.take_up(stored, [each.component_id for each in self.outputs.values() if each.has_unpublished])
         written = {**rows, **record_entry(settled), **codec_entry(codec), **checksums, **layout_entries(self._layout.places)}
         await self.patiently(partial(ledger.write, written))
 
-    async def _open_outputs(self, stored: StoredEntries, record: Record) -> None:
-        """Read the staged output of all committers. Raises StateError if a committer is gone whose output is not published."""
-        lost = sorted(set(stored.outputs) - set(self._layout.committers))
-        if lost and record.phase == "committing":
-            text = f"topology {self._topology_name!r}: checkpoint {record.txid} counts, but its output of {', '.join(map(repr, lost))}"
-            raise StateError(f"{text} may not be published, and this run has no such committer", hint="Run it once more with it.")
-        for component_id, tasks in self._layout.committers.items():
-            outputs = self.outputs[component_id] = StagedOutputs(
-                component_id, tasks, stored.outputs.get(component_id, 0), stored.refused(component_id)
-            )
-            await outputs.open(self.stores, self.patiently, record)
-
-    def _sealed_stores(self, places: Iterable[StatePlace], *, bare: bool) -> SealedStores:
-        keyed = {place.component_id: place.keyed for place in places} | dict.fromkeys(self._layout.committers, False)
+    def _sealed_stores(self, places: Iterable[StatePlace], *, bare: bool, others: Iterable[str] = ()) -> SealedStores:
+        """others: committers of earlier runs."""
+        keyed = dict.fromkeys([*others, *self._layout.committers], False) | {place.component_id: place.keyed for place in places}
         return SealedStores(self._provider, self._topology_name, keyed, txid=lambda: self.committed_txid, bare=bare)
 
     def join(self, port: RunPort, component_of: Mapping[int, str], end_run: Callable[[ComponentError], None]) -> None:
@@ -179,7 +175,7 @@ class Checkpoints:
         if not self.begun or self.machine.recovers:
             return "the states go back to the last commit" if self._recoveries else "the states are loaded"
         if self.sources.one_by_one.is_under_way:
-            return "rows go one at a time, to find the one that fails the others"
+            return self.sources.one_by_one.reason
         return f"the checkpoint takes longer than {self.waits.late_secs:g} s" if self.waits.is_late else None
 
     async def close(self, *, fold: bool) -> None:
@@ -188,6 +184,8 @@ class Checkpoints:
         with suppress(StateError):  # then the next process only believes that this one has died
             if fold and (left := self.sources.one_by_one.clean_entries()):
                 await self._write(left)
+            if self._ledger is not None and (ended := self.publish_deaths.end_entries()):
+                await self._ledger.write(ended)  # once, because the run may end because the store is away
         states, self._states = self._states, {}
         for state in states.values():
             try:
@@ -202,7 +200,8 @@ class Checkpoints:
         machine = self.machine
         # The commit point. A recovery does not write the layouts of outputs, because a run with another layout may have staged them.
         outputs = output_entries(self._layout.committers) if machine.step is Step.COMMIT else {}
-        await self._write(record_entry(machine.record) | outputs | self.sources.changes(machine))
+        deaths = self.publish_deaths.committed_entries() if machine.record.phase == "committed" else {}
+        await self._write(record_entry(machine.record) | outputs | deaths | self.sources.changes(machine))
 
     def leave_out(self, component_id: str, output: StagedTask, rows: Mapping[int, GivenUpRow]) -> None:
         """Make dead letters of rows that a committer cannot publish, with the next `output_to_publish` (EO-9)."""

@@ -212,14 +212,24 @@ class Letters:
         return self._stored.replace(txid, letters)
 
     def refuse(self, txid: int, attempt: int, rows: Collection[GivenUpRow]) -> dict[str, object]:
-        """Return the changes of the ledger that make letters of rows that a committer cannot publish. Raises StateError without room."""
+        """Return the changes of the ledger that make letters of rows that a committer cannot publish, and say so.
+
+        Raises StateError without room.
+        """
+        letters = self._letters_of_refused(txid, attempt, rows)
+        self._note_given_up(txid, letters)
+        return self._stored.add(txid, letters)
+
+    def add_refused(self, txid: int, attempt: int, rows: Collection[GivenUpRow]) -> dict[str, object]:
+        """Return the same changes, for a tool. Raises StateError without room."""
+        return self._stored.add(txid, self._letters_of_refused(txid, attempt, rows))
+
+    def _letters_of_refused(self, txid: int, attempt: int, rows: Collection[GivenUpRow]) -> list[DeadLetter]:
         if len(rows) > self.room:
             hint = "Look at them, and drop some: python -m engine dead-letters list."
             raise StateError(f"topology {self._topology_name!r}: no room for {len(rows):,} more dead letters", hint=hint)
         now = self._wall()
-        letters = [replace(self._letter(txid, attempt, each, now), is_processed=True) for each in rows]
-        self._note_given_up(txid, letters)
-        return self._stored.add(txid, letters)
+        return [replace(self._letter(txid, attempt, each, now), is_processed=True) for each in rows]
 
     def _letter(self, txid: int, attempt: int, given_up: GivenUpRow, now: float) -> DeadLetter:
         (values, stream, _), failure = given_up.row, given_up.failure

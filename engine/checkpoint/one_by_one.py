@@ -20,12 +20,16 @@ from engine.topology.task_port import RunPort
 QUIET_BACKOFF: Final = Backoff(0.0002, 0.02)
 """Pauses between two looks whether all inputs are settled."""
 ROWS_OF_A_START: Final = 1_000
-"""Rows that a cautious process lets go alone. With each further death there are four times as many."""
+"""Rows that a cautious process lets go alone. If processes still die behind them, there are four times as many."""
+MOST_ROWS: Final = ROWS_OF_A_START * 4**10
 MOST_KEPT: Final = 256
 """Rows that a task of a cautious process keeps back before it asks for a checkpoint ahead of time."""
 STARTS: Final = "starts"
 ALONE: Final = "alone"
-"""Entries of the ledger: starts since the last commit, and the row that goes alone."""
+"""Entries of the ledger: starts since the last commit of rows that went together, and the row that goes alone.
+
+The first one has also the rows that still go alone, and how many they were at first.
+"""
 LOGGER: Final = EngineLogger("engine.checkpoint")
 
 
@@ -94,8 +98,11 @@ class OneByOne:
         """True if the pass fails anyway, and a further row would say nothing more."""
         self._starts = 0
         self._has_noted_start = False
-        self._left = 0
-        """Rows that still go alone, because the processes before have died."""
+        self.is_cautious = False
+        """True if all rows go alone, because the last processes have died before a commit. It ends with a commit, so that a process
+        which dies before it has always named its row."""
+        self._left = self._most = 0
+        """Rows that still go alone before this ends, and how many they were at first. Less than 0 at the end of the last interval."""
 
     def join(self, note_hold: Callable[[], None], write: Callable[[Mapping[str, object]], Awaitable[None]]) -> None:
         """note_hold: called when `is_under_way` changes. write: writes entries of the ledger."""
@@ -151,21 +158,29 @@ class OneByOne:
     # Deaths of the process
 
     @property
-    def is_cautious(self) -> bool:
-        """True if all rows go alone, because the last processes have died before their first commit."""
-        return self._left > 0
+    def reason(self) -> str:
+        """Why rows go one at a time."""
+        if not self.is_cautious:
+            return "rows go one at a time, to find the one that fails the others"
+        return f"rows go one at a time, because processes have ended before a commit; {max(self._left, 0):,} are left"
 
     def take_up(self, entries: Mapping[str, object], topology_name: str) -> AloneRow | None:
         """Read what earlier processes have left. Return the row with which the last one has died, if it is known."""
-        starts, alone = entries.get(STARTS), entries.get(ALONE)
-        self._starts = starts if isinstance(starts, int) else 0
+        match entries.get(STARTS):
+            case int(starts):
+                self._starts = starts
+            case [int(starts), int(left), int(most)]:
+                self._starts, self._left, self._most = starts, left, most
         if self._max_retries is not None and self._starts >= self._max_retries:
-            self._left = ROWS_OF_A_START * 4 ** min(self._starts - self._max_retries, 10)
+            self.is_cautious = True
+            if self._left <= 0:  # else the row may be among those that are left, or the process had none yet
+                self._left = self._most = min(4 * self._most, MOST_ROWS) or ROWS_OF_A_START
             LOGGER.warning(
-                "topology %r: the last %d processes have died before their first commit. So up to %d rows go one at a time, to find the "
-                "one that kills the process", topology_name, self._starts, self._left,
+                "topology %r: the last %d processes have ended before they had committed rows that went together, by a kill, a death or "
+                "an error. A row may be the reason. So up to %s rows go one at a time, each named in the store before it is emitted. That "
+                "is slow, and ends when they are committed, or a row is given up", topology_name, self._starts, f"{self._left:,}",
             )  # fmt: skip
-        match alone:
+        match entries.get(ALONE):
             case [str(spout), int(task), str(stream), bytes() | str() as identity]:
                 return spout, task, stream, identity
         return None
@@ -175,17 +190,22 @@ class OneByOne:
 
         gives_up: rows become dead letters with it, so the guilty one is found.
         """
-        if step is Step.COMMIT:
-            self._left = 0 if gives_up else self._left
-            if not self.is_cautious and self._starts:
-                self._starts = 0
-                return {STARTS: None, ALONE: None}
-            return {ALONE: None} if self.is_cautious else {}
+        if step is Step.COMMIT and self._starts:
+            if self.is_cautious and not gives_up:
+                self.is_cautious = self._left > 0
+                return {STARTS: self._entry, ALONE: None}
+            self.is_cautious = False
+            self._starts = self._left = self._most = 0
+            return {STARTS: None, ALONE: None}
         if step is Step.IDLE and not self._has_noted_start:
             self._has_noted_start = True
             self._starts += 1
-            return {STARTS: self._starts}
+            return {STARTS: self._entry}
         return {}
+
+    @property
+    def _entry(self) -> object:
+        return [self._starts, max(self._left, 0), self._most] if self._most else self._starts
 
     def clean_entries(self) -> dict[str, object]:
         """Return the changes of the ledger for a process that ends in an orderly way. Empty: none."""

@@ -72,6 +72,7 @@ class OutputHandler(DurableBarrierHandler):
         if self._outputs is None:
             return
         for output in self._outputs.unpublished(self._context.task_index, txid):
+            self._note_repeating(self._checkpoints.publish_deaths.suspicion)
             await self._repeat(partial(self._publish, output.task_index), f"publish({txid})")
             await self._checkpoints.patiently(partial(self._outputs.drop, output))
 
@@ -86,7 +87,8 @@ class OutputHandler(DurableBarrierHandler):
 
         while True:
             output = await self._checkpoints.output_to_publish(component_id, task_index)
-            await self._call_hook(publish)
+            async with self._checkpoints.publish_deaths.under_way():
+                await self._call_hook(publish)
             if not refused:
                 return
             self._checkpoints.leave_out(component_id, output, {row.number: self._given_up(row) for row in refused})

@@ -3,7 +3,7 @@
 The entries are the record, the codec, the checksum mark, the layouts, and the mark of a deletion. Only this module knows their form.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import cached_property
 from typing import Any, Final, NamedTuple, cast
 
@@ -17,6 +17,8 @@ ALL: Final = "$all"
 _LAYOUT: Final = "layout:"
 _OUTPUT: Final = "output:"
 _REFUSED: Final = "refused:"
+_STAGERS: Final = "stagers:"
+_PUBLISHING: Final = "publishing"
 _DELETING: Final = "deleting"
 _CHECKSUMS: Final = "checksums"
 
@@ -45,6 +47,34 @@ def layout_entries(places: Iterable[StatePlace]) -> dict[str, object]:
 def output_entries(tasks: Mapping[str, int | None]) -> dict[str, object]:
     """Return the entries of the committers: by component id, the number of tasks that have staged a commit. None removes the entry."""
     return {f"{_OUTPUT}{component_id}": count for component_id, count in tasks.items()}
+
+
+def stager_entries(tasks: Mapping[str, int | None]) -> dict[str, object]:
+    """Return the entries of what may have staged output: by component id, the number of tasks. None removes the entry."""
+    return {f"{_STAGERS}{component_id}": count for component_id, count in tasks.items()}
+
+
+class Publishing(NamedTuple):
+    """Processes that have ended while they published a checkpoint (EO-9)."""
+
+    txid: int
+    deaths: int
+    component_ids: tuple[str, ...]
+    """The committers whose output was not published when the last of them began."""
+    is_under_way: bool
+    """True if one more process was publishing when this was written."""
+
+    @property
+    def ended(self) -> int:
+        """Number of processes that have ended so, if none runs."""
+        return self.deaths + self.is_under_way
+
+
+def publishing_entry(publishing: Publishing | None) -> dict[str, object]:
+    """Return the entry of the processes that have ended while they published. None, or no process, removes the entry."""
+    if publishing is None or not publishing.ended:
+        return {_PUBLISHING: None}
+    return {_PUBLISHING: [publishing.txid, publishing.deaths, list(publishing.component_ids), publishing.is_under_way]}
 
 
 class Refused(NamedTuple):
@@ -113,13 +143,35 @@ class StoredEntries:
     @cached_property
     def outputs(self) -> dict[str, int]:
         """Number of tasks that have staged the output of the last commit, by the component id of the committer."""
-        outputs = {}
+        return self._task_numbers(_OUTPUT)
+
+    @cached_property
+    def stagers(self) -> dict[str, int]:
+        """Number of tasks that may have staged output, also such that never counts, by the component id of the committer."""
+        return self._task_numbers(_STAGERS)
+
+    def _task_numbers(self, prefix: str) -> dict[str, int]:
+        numbers = {}
         for name, entry in self.entries.items():
-            if name.startswith(_OUTPUT):
+            if name.startswith(prefix):
                 if type(entry) is not int or entry < 1:
                     raise self._damaged(name, entry)
-                outputs[name.removeprefix(_OUTPUT)] = entry
-        return outputs
+                numbers[name.removeprefix(prefix)] = entry
+        return numbers
+
+    @property
+    def publishing(self) -> Publishing | None:
+        """Processes that have ended while they published a checkpoint. None: none has."""
+        entry = self.entries.get(_PUBLISHING)
+        if entry is None:
+            return None
+        try:
+            txid, deaths, component_ids, is_under_way = cast(tuple[int, int, list[str], bool], entry)
+        except (TypeError, ValueError):
+            raise self._damaged(_PUBLISHING, entry) from None
+        if type(txid) is not int or type(deaths) is not int or not all(isinstance(each, str) for each in component_ids):
+            raise self._damaged(_PUBLISHING, entry)
+        return Publishing(txid, deaths, tuple(component_ids), bool(is_under_way))
 
     def refused(self, component_id: str) -> dict[int, Refused]:
         """Return the rows that the target of a committer has refused, by task index."""
@@ -196,6 +248,13 @@ class StoredEntries:
             f"the state{what} of topology {self._topology_name!r} is being deleted, and is incomplete",
             hint="If no deletion runs now, it was interrupted. To finish it, repeat the same command: python -m engine state delete.",
         )
+
+    def check_committers(self, component_ids: Container[str]) -> None:
+        """Raise StateError if a committer is not among these, and its output of a decided checkpoint may not be published."""
+        lost = sorted(each for each in self.outputs if each not in component_ids)
+        if lost and self.record.phase == "committing":
+            text = f"topology {self._topology_name!r}: checkpoint {self.record.txid} counts, but its output of {', '.join(map(repr, lost))}"
+            raise StateError(f"{text} may not be published, and this run has no such committer", hint="Run it once more with it.")
 
     def _damaged(self, name: str, entry: object) -> StateError:
         return StateError(

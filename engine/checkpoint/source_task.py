@@ -178,8 +178,8 @@ class SourceTask(SourceHandler):
 
     @property
     def has_work(self) -> bool:
-        """True if rows have been emitted since the last barrier, or the spout has passed rows that it does not emit."""
-        if self._port.emitted != self._emitted_before or self.kept:
+        """True if rows have been emitted since the last barrier or are given up, or the spout has passed rows that it does not emit."""
+        if self._port.emitted != self._emitted_before or self.kept or self.rows.number_given_up:
             return True
         try:
             return self._spout is not None and self._position is not None and has_moved(self._spout.position(), self._position)
@@ -260,7 +260,7 @@ class SourceTask(SourceHandler):
         self.rows.begin_pass(self._new_rows)
         self.kept.begin_pass()
         self.retries.clear()
-        self._emitted_before = self._port.emitted - bool(self.rows.given_up)  # what is given up is work for a checkpoint, too
+        self._emitted_before = self._port.emitted
         self._use_filter()
 
     def _accepts(self, values: Values, stream: str, message_id: Any) -> bool:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from engine.checkpoint.machine import Record
-from engine.checkpoint.record_entries import Refused
+from engine.checkpoint.record_entries import StoredEntries
 from engine.state import Row, SealedStores, TaskStore
 
 Patiently: TypeAlias = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
@@ -40,12 +40,15 @@ class StagedTask:
 class StagedOutputs:
     """The staged output of all tasks of one committer, those of an earlier parallelism included."""
 
-    def __init__(self, component_id: str, tasks: int, stored_tasks: int, refused: Mapping[int, Refused]) -> None:
-        """tasks: of this run. stored_tasks: of the run that made the last commit, 0 if there is none. refused: by task index."""
+    def __init__(self, component_id: str, tasks: int, stored: StoredEntries) -> None:
+        """tasks: of this run, 0 if it has no such committer. stored: the entries of the ledger at the start."""
         self.component_id: Final = component_id
-        self._refused = refused
+        self._refused = stored.refused(component_id)
         self.tasks: Final = tasks
-        self._stored_tasks = stored_tasks
+        self._stored_tasks = stored.outputs.get(component_id, 0)
+        """Of the run that made the last commit, 0 if there is none."""
+        self._stagers = max(tasks, self._stored_tasks, stored.stagers.get(component_id, 0))
+        """Tasks that may have staged output, also such that never counts."""
         self._stores: dict[int, TaskStore] = {}
         self._unpublished: dict[int, StagedTask] = {}
         """By task index."""
@@ -53,7 +56,7 @@ class StagedOutputs:
 
     async def open(self, stores: SealedStores, patiently: Patiently, record: Record) -> None:
         """Read what an earlier process has staged and not published, and drop what does not count."""
-        for index in range(max(self.tasks, self._stored_tasks)):
+        for index in range(self._stagers):
             store = self._stores[index] = await patiently(partial(stores.store, self.component_id, index, range(index, index + 1)))
             staged = await patiently(store.deltas)
             for delta in staged:
@@ -64,11 +67,18 @@ class StagedOutputs:
                     self._unpublished[index] = StagedTask(delta.txid, delta.round, index, self._stored_tasks, blobs, left_out)
             if any(delta.txid > record.decided_txid for delta in staged):
                 await patiently(partial(store.drop, record.decided_txid))
+            if index not in self._unpublished and any(delta.txid <= record.decided_txid for delta in staged):
+                await patiently(partial(store.fold, _no_rows(), record.decided_txid))  # of a round that does not count
 
     @property
     def was_staged(self) -> bool:
         """True if the run that made the last commit had this committer."""
         return self._stored_tasks > 0
+
+    @property
+    def has_unpublished(self) -> bool:
+        """True if a task has output that counts, or is being staged."""
+        return bool(self._unpublished)
 
     def unpublished(self, task_index: int, txid: int) -> list[StagedTask]:
         """Return the output of a commit that a task has to publish: its own, and that of tasks that exist no longer."""
@@ -113,6 +123,22 @@ class StagedOutputs:
         current = self._unpublished.get(output.task_index)
         if current is not None and (current.txid, current.round) == (output.txid, output.round):
             del self._unpublished[output.task_index]
+
+
+async def open_outputs(
+    stored: StoredEntries, committers: Mapping[str, int], stores: SealedStores, patiently: Patiently
+) -> dict[str, StagedOutputs]:
+    """Return the staged output of the committers of a run, and drop what committers of earlier runs have left.
+
+    committers: numbers of tasks by component id.
+    """
+    found = {}
+    for component_id in sorted({*committers, *stored.stagers}):
+        outputs = StagedOutputs(component_id, committers.get(component_id, 0), stored)
+        await outputs.open(stores, patiently, stored.record)
+        if component_id in committers:
+            found[component_id] = outputs
+    return found
 
 
 async def _each(blobs: Sequence[bytes]) -> AsyncIterator[bytes]:

@@ -80,7 +80,8 @@ class CommittedState:
     @property
     def components(self) -> list[str]:
         """Component ids with a layout or stored data. Committers have no state: what they have staged belongs to their targets (EO-9)."""
-        return sorted({*self._stored_components, *self._entries.layouts} - (self._entries.outputs.keys() - self._entries.layouts.keys()))
+        layouts, committers = self._entries.layouts.keys(), self._entries.outputs.keys() | self._entries.stagers.keys()
+        return sorted({*self._stored_components, *layouts} - (committers - layouts))
 
     def layout(self, component_id: str) -> StatePlace | None:
         """Return the layout of a component, as the place of its first task."""

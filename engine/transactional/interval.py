@@ -1,18 +1,24 @@
 """`Interval`: the rows of a task between two checkpoints, with the collector and the context of the instance that works on them (EO-9)."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, count
 from typing import Any, Final
 
-from engine.api import Tuple, Values
+from engine.api import Fields, Tuple, Values
 from engine.errors import BadRows, FatalError
+from engine.kernel import Source, make_tuple
 from engine.names import DEFAULT_STREAM
+from engine.state.codec import Codec
 from engine.topology import ComponentSpec
 from engine.topology.interval_output import RefusedRow
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import BatchBolt
+from engine.transactional.batch_collectors import ATTEMPT_FIELD
+
+FIRST_TXID: Final = 1
+"""Checkpoints count from 0, and batches from 1."""
 
 
 @dataclass(slots=True, eq=False)
@@ -93,6 +99,47 @@ def stages_itself(instance: BatchBolt) -> bool:
 def _is_staging(kind: type) -> bool:
     first = next((each for each in kind.__mro__ if vars(each).keys() & {"stage", "finish_batch"}), object)
     return hasattr(kind, "stage") and "stage" in vars(first)
+
+
+# Rows of a staged output
+
+
+def rows_to_publish(codec: Codec, output: Any) -> Iterator[tuple[int, Tuple]]:
+    """Yield the rows of a staged output that are not left out, each with its number. Not for a committer that stages its output itself."""
+    given = chain.from_iterable(decoded_rows(codec, attempt_of(output), blob) for blob in output.blobs)
+    return ((number, tup) for number, tup in enumerate(given) if number not in output.left_out)
+
+
+def attempt_of(output: Any) -> TransactionAttempt:
+    """Return the attempt with which a staged output is published."""
+    return TransactionAttempt(output.txid + FIRST_TXID, output.round)
+
+
+def encoded_rows(codec: Codec, rows: list[Tuple]) -> bytes:
+    """Return a blob of a staged output. Raises Unencodable."""
+    origins: dict[tuple[int, str], int] = {}
+    described: list[object] = []
+    places = []
+    for tup in rows:
+        name = (tup.source_task, tup.stream)
+        if name not in origins:
+            origins[name] = len(described)
+            described.append([tup.source_component, tup.stream, tup.source_task, list(tup.fields)])
+        places.append(origins[name])
+    return codec.encode([described, places, [list(tup.values) for tup in rows]])
+
+
+def decoded_rows(codec: Codec, attempt: TransactionAttempt, blob: bytes) -> Iterator[Tuple]:
+    """Yield the rows of a blob, with the attempt in front of their values (TX-1)."""
+    described, places, rows = codec.decode(blob)
+    sources = [row_source(*each) for each in described]
+    for place, values in zip(places, rows, strict=True):
+        yield make_tuple((attempt, *values), sources[place])
+
+
+def row_source(component_id: str, stream: str, task_id: int, names: Iterable[str]) -> Source:
+    """Return the source of rows with an attempt."""
+    return Source(component_id, stream, task_id, Fields(ATTEMPT_FIELD, *names))
 
 
 def without_entries(pieces: Iterable[Any], left_out: Collection[int]) -> list[Any]:

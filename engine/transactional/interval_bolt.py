@@ -7,10 +7,10 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import count
 from typing import Any, Final, cast
 
-from engine.api import BoltBase, Burst, FailTuple, Fields, Tuple
+from engine.api import BoltBase, Burst, FailTuple, Tuple
 from engine.api import BurstBolt as TrackedBurstBolt
 from engine.errors import BadRows, EngineBug, FatalError, UsageError
 from engine.kernel import Burst as CompiledBurst
@@ -22,14 +22,24 @@ from engine.topology import ComponentSpec
 from engine.topology.interval_output import IntervalOutput, Published, RefusedRow
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import BURST_SETTLER, BatchBolt, BurstBolt, FailedBatch
-from engine.transactional.batch_collectors import ATTEMPT_FIELD
-from engine.transactional.interval import Interval, IntervalCollector, TaskOfBefore, refused_entries, stages_itself, without_entries
+from engine.transactional.interval import (
+    FIRST_TXID,
+    Interval,
+    IntervalCollector,
+    TaskOfBefore,
+    attempt_of,
+    decoded_rows,
+    encoded_rows,
+    refused_entries,
+    row_source,
+    rows_to_publish,
+    stages_itself,
+    without_entries,
+)
 from engine.transactional.resources import OpenResources
 
 ROWS_A_TURN: Final = 1000
 """Rows that are executed again between two turns of the event loop."""
-FIRST_TXID: Final = 1
-"""Checkpoints count from 0, and batches from 1."""
 
 
 class IntervalBolt(TrackedBurstBolt, IntervalOutput):
@@ -143,27 +153,15 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
                 interval.taken += rows
             return
         try:
-            interval.kept.append(self._encoded(rows))
+            interval.kept.append(encoded_rows(self._codec, rows))
         except Unencodable:
             for tup in rows:
                 try:
-                    interval.kept.append(self._encoded([tup]))
+                    interval.kept.append(encoded_rows(self._codec, [tup]))
                 except Unencodable as error:
                     hint = 'Emit other types, or choose Config(state_codec="pickle").'
                     text = f"the committer {self._spec.component_id!r} cannot store {safe_repr(tup.values)}: {safe_str(error)}"
                     self._note_failed(interval, burst, tup, UsageError(text, hint=hint))
-
-    def _encoded(self, rows: list[Tuple]) -> bytes:
-        origins: dict[tuple[int, str], int] = {}
-        described: list[object] = []
-        places = []
-        for tup in rows:
-            name = (tup.source_task, tup.stream)
-            if name not in origins:
-                origins[name] = len(described)
-                described.append([tup.source_component, tup.stream, tup.source_task, list(tup.fields)])
-            places.append(origins[name])
-        return self._codec.encode([described, places, [list(tup.values) for tup in rows]])
 
     def _with_attempt(self, attempt: TransactionAttempt, burst: Iterable[Tuple]) -> list[Tuple]:
         """Return the tuples with the attempt in front of their values (TX-1)."""
@@ -172,7 +170,7 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
             name = (tup.source_task, tup.stream)
             source = sources.get(name)
             if source is None:
-                source = sources[name] = _source(tup.source_component, tup.stream, tup.source_task, tup.fields)
+                source = sources[name] = row_source(tup.source_component, tup.stream, tup.source_task, tup.fields)
             made.append(make_tuple((attempt, *tup.values), source))
         return made  # type: ignore[return-value]
 
@@ -206,7 +204,7 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
                 return interval
             numbers = count()
             for blob in blobs:
-                for given in self._decoded(attempt, blob):
+                for given in decoded_rows(self._codec, attempt, blob):
                     if next(numbers) not in left_out:
                         await _maybe(interval.instance.execute(given))
                 await asyncio.sleep(0)
@@ -215,12 +213,6 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
             raise
         interval.kept = list(blobs)
         return interval
-
-    def _decoded(self, attempt: TransactionAttempt, blob: bytes) -> Iterator[Tuple]:
-        described, places, rows = self._codec.decode(blob)
-        sources = [_source(*each) for each in described]
-        for place, values in zip(places, rows, strict=True):
-            yield make_tuple((attempt, *values), sources[place])
 
     async def _clean_up(self, interval: Interval) -> None:
         if type(interval.instance).cleanup is BoltBase.cleanup:
@@ -278,7 +270,7 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
         return blobs
 
     async def publish(self, output: Any) -> Sequence[RefusedRow]:
-        attempt = TransactionAttempt(output.txid + FIRST_TXID, output.round)
+        attempt = attempt_of(output)
         if (output.task_index, output.tasks) != (self.context.task_index, self.context.tasks):
             return await self._publish_for(output, attempt)
         interval, self._staged = self._staged, None
@@ -304,16 +296,15 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
             if not error.rows:
                 raise
             if not stages_itself(interval.instance):
-                return self._refused(interval.attempt, output, error)
+                return self._refused(output, error)
             if not getattr(interval.instance, "names_bad_entries", False):
                 raise
             pieces = map(self._codec.decode, output.blobs)
             return refused_entries(pieces, output.left_out, error, self._spec.component_id)
         return ()
 
-    def _refused(self, attempt: TransactionAttempt, output: Any, error: BadRows) -> Sequence[RefusedRow]:
-        given = chain.from_iterable(self._decoded(attempt, blob) for blob in output.blobs)
-        published = [(number, tup) for number, tup in enumerate(given) if number not in output.left_out]
+    def _refused(self, output: Any, error: BadRows) -> Sequence[RefusedRow]:
+        published = list(rows_to_publish(self._codec, output))
         strangers = [number for number in error.rows if not 0 <= number < len(published)]
         if strangers:
             text = f"{self._spec.where}: BadRows names row {strangers[0]}, but this instance has executed {len(published)} rows"
@@ -344,10 +335,6 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
             hint = "Remove the number of the newest batch from its target by hand, write the method, or begin with another target."
             raise UsageError(text, hint=hint)
         await _maybe(forget())
-
-
-def _source(component_id: str, stream: str, task_id: int, names: Iterable[str]) -> Source:
-    return Source(component_id, stream, task_id, Fields(ATTEMPT_FIELD, *names))
 
 
 def _burst_of(rows: list[Tuple]) -> Any:

@@ -5,6 +5,7 @@ import random
 import shutil
 import sqlite3
 from collections import Counter
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ import pytest
 
 from engine import ComponentError, Config, FatalError, Run, Topology, TopologyBuilder, bolt
 from engine.checkpoint.machine import Record
+from engine.checkpoint.record_entries import LEDGER, StoredEntries
 from engine.checkpoint.staged_output import StagedOutputs, StagedTask
 from engine.errors import StateError
-from engine.state import SealedStores
+from engine.state import SealedStores, TaskDelta, provider_of
 from engine.testing import run_topology
 from engine.transactional import Committer, FileCommitter, SqlCommitter, SqliteDatabase
 from engine.transactional.values import ReduceInto, SqliteValues
@@ -178,7 +180,7 @@ async def test_the_late_write_of_an_older_round_is_not_what_is_published() -> No
     disk = Disk()
     provider = SlowProvider(disk, Conditions(random.Random(1)), resident=False)
     stores = SealedStores(provider, "committed", {"out": False}, txid=lambda: 0, bare=False)
-    outputs = StagedOutputs("out", 1, 0, {})
+    outputs = StagedOutputs("out", 1, StoredEntries({}, "committed"))
     await outputs.open(stores, lambda call: call(), Record())
     newer, older = StagedTask(1, 7, 0, 1, [b"newer"]), StagedTask(1, 4, 0, 1, [b"older"])
     await outputs.stage(newer)
@@ -279,3 +281,69 @@ def test_after_an_early_end_the_next_run_continues(ending: str, tmp_path: Path) 
     assert 0 < len(target.rows) < ROWS
     run_topology(topology(lambda: Writing(target)), state_in(tmp_path))
     assert target.rows == list(range(ROWS))
+
+
+# Output that was staged and never counted
+
+
+async def stage_in(url: str, component_id: str, task_index: int, txid: int, round_: int) -> None:
+    """Stage output as a process does that dies in its PREPARE."""
+    provider = provider_of(url)
+    await provider.open("committed")
+    await provider.ledger(LEDGER).claim()
+    stores = SealedStores(provider, "committed", {component_id: False}, txid=lambda: txid, bare=False)
+
+    async def blobs() -> AsyncIterator[bytes]:
+        yield b"never counts"
+
+    store = await stores.store(component_id, task_index, range(task_index, task_index + 1))
+    await store.stage(txid, round_, blobs())
+    await provider.close()
+
+
+async def staged_in(url: str, component_id: str) -> list[TaskDelta]:
+    async with provider_of(url).inventory().look("committed") as stored:
+        return await stored.deltas(component_id)
+
+
+def ends_at_its_first_row() -> Any:
+    def end(n: int) -> None:
+        raise FatalError("the end", hint="none")
+
+    return Writing(ByTask(), end)
+
+
+def newest_txid(target: Target) -> int:
+    return max(place[0] for place in target.batches) - 1  # type: ignore[index]
+
+
+@pytest.mark.parametrize("behind", [0, 1])
+def test_output_that_never_counted_is_dropped_although_its_task_exists_no_longer(behind: int, tmp_path: Path) -> None:
+    """behind: the staged txid is the last committed one, of a round that does not count, or the next one."""
+    leave_output_of_a_task_that_is_gone(behind, state_in(tmp_path))
+
+
+def leave_output_of_a_task_that_is_gone(behind: int, config: Config) -> None:
+    """Run with one task, with four that commit nothing, and with one again."""
+    target = ByTask()
+    run_topology(topology(lambda: Writing(target), rows=40), config)
+    with pytest.raises(ComponentError, match="the end"):
+        run_topology(topology(ends_at_its_first_row, tasks=4), config)
+    asyncio.run(stage_in(config.state_provider, "out", 3, newest_txid(target) + behind, 1000))
+    assert asyncio.run(staged_in(config.state_provider, "out"))
+    run_topology(topology(lambda: Writing(target)), config)
+    assert asyncio.run(staged_in(config.state_provider, "out")) == []
+    assert Counter(target.rows) == once(ROWS)
+
+
+def test_output_that_never_counted_is_dropped_although_its_committer_is_gone(tmp_path: Path) -> None:
+    target, other, config = ByTask(), Target(), state_in(tmp_path)
+    with pytest.raises(ComponentError, match="the end"):
+        run_topology(topology(ends_at_its_first_row, tasks=2), config)
+    asyncio.run(stage_in(config.state_provider, "out", 1, 0, 1000))
+    found = asyncio.run(read_with_tools(config.state_provider, "committed"))
+    assert found == {}, "it is no state"
+    run_topology(topology(lambda: Writing(other), rows=20, name="other"), config)
+    assert asyncio.run(staged_in(config.state_provider, "out")) == []
+    run_topology(topology(lambda: Writing(target)), config)
+    assert target.rows == list(range(20, ROWS))

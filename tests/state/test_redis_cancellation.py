@@ -34,7 +34,7 @@ class Deaf:
 @pytest.mark.parametrize("ask", ["command", "run"])
 async def test_a_cancellation_during_a_call_of_redis_is_not_lost(ask: str, error: Exception | None) -> None:
     link = RedisLink(RedisAddress("127.0.0.1", 1, 0, password=None, prefix="test"), 1.0)
-    link._client = Deaf(error)  # type: ignore[assignment]
+    link._opened = Deaf(error)  # type: ignore[assignment]
     asked = link.command("GET", "a") if ask == "command" else link.run(RELEASE, ["a"], ["b"])
     waiting = asyncio.create_task(asked)
     await asyncio.sleep(0.01)

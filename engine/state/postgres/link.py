@@ -42,6 +42,7 @@ class PostgresLink:
         self._connect_secs, self._call_secs = connect_secs, call_secs
         self._lock = asyncio.Lock()
         self._connection: Any = None
+        self._is_closed = False
 
     async def open(self) -> None:
         """Connect. Raises StateError or StateUnavailable."""
@@ -50,6 +51,7 @@ class PostgresLink:
 
     async def close(self) -> None:
         """Close the connection."""
+        self._is_closed = True
         async with self._lock:
             self._drop()
 
@@ -68,6 +70,8 @@ class PostgresLink:
                 yield connection
 
     async def _connected(self) -> Any:
+        if self._is_closed:  # nobody would close another connection
+            raise StateError(f"{self.where} is closed, as after the end of a run", hint="Use it before that.")
         if self._connection is None or self._connection.is_closed():
             self._connection = await self._connect_to_any()
         return self._connection

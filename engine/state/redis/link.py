@@ -126,13 +126,20 @@ class RedisLink:
             retry=Retry(NoBackoff(), 0),
             protocol=2,
         )
-        self._client: Redis = Redis(connection_pool=self._pool)
+        self._opened: Redis | None = Redis(connection_pool=self._pool)
 
     def __str__(self) -> str:
         return f"Redis at {self.address}"
 
+    @property
+    def _client(self) -> Redis:
+        if self._opened is None:  # the client would connect again, and nobody would close that
+            raise StateError(f"{self} is closed, as after the end of a run", hint="Use it before that.")
+        return self._opened
+
     async def close(self) -> None:
         """Close the connections."""
+        self._opened = None
         with suppress(exceptions.RedisError, OSError):  # the connections are closed, whatever the server answers
             await self._pool.aclose()
 

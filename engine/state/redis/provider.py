@@ -100,10 +100,11 @@ class RedisStoredTopology(StoredTopology):
         The keys are read once, on first use. A caller that has read the record before finds all deltas that the record commits.
         """
         if self._numbers is None:
-            self._numbers = {}
+            found: dict[tuple[str, str], list[int]] = {}
             names = self._topology.names
             for parts in sorted(map(names.parts, await self._topology.link.keys(names.every))):
-                self._numbers.setdefault((parts.role, parts.owner), []).append(parts.number)
+                found.setdefault((parts.role, parts.owner), []).append(parts.number)
+            self._numbers = found
         return {owner: numbers for (each, owner), numbers in self._numbers.items() if each == role}
 
     async def entries(self, ledger: str) -> dict[str, object]:

@@ -66,9 +66,12 @@ class Schema:
     """Upgrades tables of an older format, in a transaction."""
     faults: Callable[[sqlite3.Connection, int], Iterator[str]] = lambda connection, format_: iter(())
     """Yields descriptions of damage in tables of a format."""
+    closed_hint: str = "Use it before that, or open it anew."
 
 
-STATE: Final = Schema("state", APPLICATION_ID, FORMAT, make_tables, upgrade, faults)
+STATE: Final = Schema(
+    "state", APPLICATION_ID, FORMAT, make_tables, upgrade, faults, "Use it before that. Later: python -m engine state export URL."
+)
 
 
 class SqliteFile:
@@ -80,9 +83,12 @@ class SqliteFile:
         self._thread = futures.ThreadPoolExecutor(1, thread_name_prefix=f"{schema.holds}-writer")
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
+        self._is_closed = False
 
     async def open(self) -> None:
-        """Open or create the file. Raises StateError for a file of another program or purpose."""
+        """Open or create the file, once. Raises StateError for a file of another program or purpose."""
+        if self._is_closed:
+            raise self._not_open()
         check_place(self.path, self._schema)
         try:
             await self._in_thread(self._open_writer)
@@ -93,6 +99,7 @@ class SqliteFile:
 
     async def close(self) -> None:
         """Close both connections, after pending writes."""
+        self._is_closed = True
         reader, self._reader = self._reader, None
         if reader is not None:
             reader.close()
@@ -153,8 +160,17 @@ class SqliteFile:
         writer.execute(f"PRAGMA application_id = {schema.application_id}")
         writer.execute(f"PRAGMA user_version = {schema.format}")
 
+    def _not_open(self) -> StateError:
+        """Return the error of a call before `open` or after `close`, such as that of a bolt's state whose run has ended."""
+        where = f"the file {str(self.path)!r} of the {self._schema.holds}"
+        if not self._is_closed:
+            return StateError(f"{where} is not open", hint="Call open() first.")
+        return StateError(f"{where} is closed, as after the end of a run", hint=self._schema.closed_hint)
+
     async def write(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         """Run work in one transaction of the writing thread. Return its result when it is durable."""
+        if self._writer is None or self._is_closed:
+            raise self._not_open()
         return await self._in_thread(lambda: self._transaction(work))
 
     async def write_once(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
@@ -164,7 +180,8 @@ class SqliteFile:
         while the event loop is busy.
         """
         writer = self._writer
-        assert writer is not None
+        if writer is None or self._is_closed:
+            raise self._not_open()
         return await self._in_thread(lambda: work(writer))
 
     def _transaction(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
@@ -181,8 +198,9 @@ class SqliteFile:
 
     def read(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Run one bounded query on the calling thread."""
-        assert self._reader is not None
         reader = self._reader
+        if reader is None:
+            raise self._not_open()
         return self._translate(lambda: reader.execute(statement, values).fetchall())
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:

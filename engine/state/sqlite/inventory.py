@@ -46,6 +46,7 @@ class ReadOnlyFile:
         self.path = path
         self._thread = futures.ThreadPoolExecutor(1, thread_name_prefix="state-reader")
         self._reader: sqlite3.Connection | None = None
+        self._is_closed = False
         self._cursors: list[sqlite3.Cursor] = []
         self._log = path  # `open` sets the name of the log
         self._unchanged: tuple[int, int] | None = None
@@ -125,6 +126,7 @@ class ReadOnlyFile:
             if self._reader is not None:
                 await self.do(lambda _: self._close())
         finally:
+            self._is_closed = True
             self._thread.shutdown(wait=True)
             self._close()  # if open or close was cancelled: the thread has ended by now
 
@@ -145,7 +147,10 @@ class ReadOnlyFile:
         return await self.do(begin)
 
     async def do(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Run work in the thread."""
+        """Run work in the thread. Raises StateError after the end of the block that has opened the file."""
+        if self._is_closed:
+            text = f"the stored state in {str(self.path)!r} is closed, because the block of look() has ended"
+            raise StateError(text, hint="Read it inside of the block.")
         run: Callable[[], _T] = lambda: translate_errors(lambda: work(self._reader), self.path)  # type: ignore[arg-type]  # noqa: E731
         return await asyncio.get_running_loop().run_in_executor(self._thread, run)
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any, Final, Generic, TypeVar
 
 from engine.api import TaskContext
-from engine.errors import FatalError, StateError, StateFenced, StateUnavailable
+from engine.errors import FatalError, StateError, StateFenced, StateUnavailable, UsageError
 from engine.log import EngineLogger
 from engine.state import StoreRetry
 from engine.state.values import Changes, Found, KeyCodec, Raw, ValueKind, ValueRefused, ValuesMismatch, ValueStore, Writer
@@ -30,7 +30,19 @@ class ValuesReader(Generic[K, V]):
     """Reads a map. The newest transaction may still be in its commit phase."""
 
     def __init__(self, store: ValueStore) -> None:
-        self._store = store
+        self._opened: ValueStore | None = store
+
+    @property
+    def _store(self) -> ValueStore:
+        if self._opened is None:
+            raise UsageError("this map of values is closed", hint="Use it inside of its block: async with values.reader() as words.")
+        return self._opened
+
+    async def close(self) -> None:
+        """Close the connection to the database. The engine calls it, for a reader at the end of its block."""
+        store, self._opened = self._opened, None
+        if store is not None:
+            await store.close()
 
     async def get(self, key: K, default: V | None = None) -> V | None:
         """Return the value of a key, else the default."""
@@ -139,10 +151,6 @@ class OpenValues(ValuesReader[K, V]):
         wanted = list(keys)
         with ending_the_run():
             return await self._retry.call_with_retries(lambda: super(OpenValues, self).get_many(wanted))
-
-    async def close(self) -> None:
-        """Close the connection to the database. The engine calls it."""
-        await self._store.close()
 
 
 @contextmanager

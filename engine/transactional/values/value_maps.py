@@ -45,11 +45,11 @@ class ValueMap(ABC):
     @asynccontextmanager
     async def reader(self) -> AsyncIterator[ValuesReader[Any, Any]]:
         """Open the map to read, in any program: `async with values.reader() as words: await words.get("storm")`."""
-        store = await self.store(make=False)
+        reader: ValuesReader[Any, Any] = ValuesReader(await self.store(make=False))
         try:
-            yield ValuesReader(store)
+            yield reader
         finally:
-            await store.close()
+            await reader.close()
 
     @abstractmethod
     async def store(self, *, make: bool) -> ValueStore:
