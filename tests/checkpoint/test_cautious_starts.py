@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine import ComponentError, FatalError, Tuple
-from engine.checkpoint import one_by_one, sources
+from engine.checkpoint import one_by_one, source_task
 from tests.checkpoint.scenarios.kit import FAST, Numbers, Tally, Told, counted, once
 
 ROWS = 200
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.guarantee("EO-6")
 def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let fewer rows go alone."""
     monkeypatch.setattr(one_by_one, "ROWS_OF_A_START", ALONE)
-    monkeypatch.setattr(sources, "MOST_KEPT", KEPT)
+    monkeypatch.setattr(source_task, "MOST_KEPT", KEPT)
 
 
 class Ends(Tally):
