@@ -29,10 +29,6 @@ class Windows(StatefulBolt):
         self.collector.ack(tup)
 
     def pre_prepare(self, txid: int) -> None:
-        self.emit_complete()
-
-    def emit_complete(self) -> None:
-        """Emit the windows that are complete."""
         done = self.state.get("windows", 0)
         while self.state.get("rows", 0) >= (done + 1) * 10:
             self.collector.emit((1000 + done, self.context.clock.now()), stream="windows")
