@@ -35,8 +35,7 @@ cdef class BoltCore(TaskCore):
     cdef public bint fails_forgotten
     cdef SignalRing forgotten_roots  # of forgotten tuples; a deallocation appends them
     cdef public object on_unanchored # called once, before the first emit without an anchor; None: nobody needs to know
-    cdef public object on_rootless_failure    # called with each failed input of no root (None: a forgotten one), and the reason; None: nobody needs to know
-    cdef dict refused                # (component, stream) of tuples of no root that are not executed -> Failure
+    cdef public object on_rootless_failure    # called with each failed input of no root, and the reason; None: nobody needs to know
     cdef readonly dict failures      # reason -> failed inputs, without the forgotten ones
     cdef readonly uint64_t forgotten_tuples, settled_twice
     cdef readonly HeldTuples held_tuples             # while HOLDS is set
@@ -67,7 +66,6 @@ cdef class BoltCore(TaskCore):
     cdef void set_behind(self, bint behind) noexcept
     cdef bint is_control(self) noexcept
     cdef PyObject* take_past_holds(self) except? NULL
-    cdef bint refuses(self, Tuple tup) except -1
     cdef int call(self, Tuple tup) except -1
     cdef int call_basic(self, Tuple tup, object result) except -1
     cdef int begin_guard(self) except -1

@@ -37,7 +37,7 @@ class BoltCore(TaskCore):
         """
 
     on_unanchored: Callable[[int], object] | None
-    on_rootless_failure: Callable[[Tuple | None, Any], object] | None
+    on_rootless_failure: Callable[[Tuple, Any], object] | None
 
     def connect(self, upstream: dict[int, TaskCore], settle_rings: dict[int, SignalRing]) -> None:
         """Set the cores that send to this task, by task id, and the rings of the spout tasks among these."""
@@ -114,12 +114,6 @@ class BoltCore(TaskCore):
 
     def fail_taken(self, reason: object) -> int:
         """Fail all unsettled tuples that the task has taken, oldest first, and return their number. Later settles are ignored."""
-
-    def refuse_rootless(self, reasons: dict[tuple[str, str], Any]) -> None:
-        """Fail the tuples of no root unexecuted that come from these (component, stream), each with its reason. Empty: none any more."""
-
-    def fail_rootless(self, reason: object) -> None:
-        """Fail the unsettled tuples of no root. Nobody else sees when they take too long."""
 
     def lose(self, tup: Tuple) -> None:
         """Drop a taken tuple as if it had never arrived, so its trees time out. For fault injection."""

@@ -73,7 +73,6 @@ cdef class BoltCore(TaskCore):
         self.forgotten_roots = SignalRing(on_forgotten)
         self.forgotten_roots.park()
         self.held_tuples = HeldTuples()
-        self.refused = {}
         self.call_acks = SignalRing()
         self.upstream, self.settle_rings, self.failures = {}, {}, {}
         self.process_latency = LatencyHistogram()
@@ -471,33 +470,16 @@ cdef class BoltCore(TaskCore):
         while True:
             if self.held_tuples.released:
                 tup = self.held_tuples.released.popleft()
-                if self.held_tuples.holds_back(tup) or self.refuses(tup):     # the source is held again
+                if self.held_tuples.holds_back(tup):     # the source is held again
                     continue
                 Py_INCREF(tup)
                 return <PyObject*>tup
-            if not self.held_tuples.held and self.held_tuples.gated is None and not self.refused:
+            if not self.held_tuples.held and self.held_tuples.gated is None:
                 self.rare_paths &= ~<uint32_t>HOLDS
             raw = take_tuple(self.mailbox)
-            if raw == NULL or not (self.held_tuples.holds_back(<Tuple>raw) or self.refuses(<Tuple>raw)):
+            if raw == NULL or not self.held_tuples.holds_back(<Tuple>raw):
                 return raw
             Py_DECREF(<object>raw)
-
-    cdef bint refuses(self, Tuple tup) except -1:
-        """Fail a tuple of no root that may not be executed."""
-        if not self.refused or tup.root != 0 or tup.flags & (IS_CONTROL | IS_TICK):
-            return False
-        reason = self.refused.get((tup.origin.component_id, tup.origin.stream))
-        if reason is None:
-            return False
-        add_taken(&self.taken_list, tup, self.now_ms)
-        self.fail_tuple(tup, reason)
-        return True
-
-    def refuse_rootless(self, dict reasons not None):
-        """Fail the tuples of no root unexecuted that come from these (component, stream), each with its reason. Empty: none any more."""
-        self.refused = reasons
-        if reasons:
-            self.rare_paths |= HOLDS
 
     cdef int call(self, Tuple tup) except -1:
         """Execute tup. Return 1 if the executor must handle `returned`."""
@@ -764,9 +746,7 @@ cdef class BoltCore(TaskCore):
         """
         cdef Py_ssize_t i
         cdef bint wakes
-        if self.closing or self.forgotten_roots is None:     # None: the garbage collector has cleared the core
-            return 0
-        if root == 0 and self.on_rootless_failure is None:
+        if self.closing or root == 0 or self.forgotten_roots is None:     # None: the garbage collector has cleared the core
             return 0
         self.forgotten_tuples += 1
         if not self.fails_forgotten:
@@ -790,10 +770,6 @@ cdef class BoltCore(TaskCore):
         while self.forgotten_roots.head != self.forgotten_roots.tail:
             got = self.forgotten_roots.ring[self.forgotten_roots.head & self.forgotten_roots.mask]
             self.forgotten_roots.head += 1
-            if got.root == 0:
-                if self.on_rootless_failure is not None:
-                    self.on_rootless_failure(None, self.forgotten_reason)
-                continue
             send_signal_with(acker_ring(self, got.root), FAIL, got.root, self.task_id, self.forgotten_reason, got.value)
         self.forgotten_roots.reset_empty()
         if not self.in_burst:
@@ -809,16 +785,8 @@ cdef class BoltCore(TaskCore):
             self.count_failure(reason)
             if self.rare_paths & TRACES and tup.root != 0:
                 self.trace("failed", tup.roots, self.task_id)
-            if tup.root == 0 and self.on_rootless_failure is not None:
-                self.on_rootless_failure(tup, reason)
             self.signal_roots(tup, FAIL, reason)
         return len(taken)
-
-    def fail_rootless(self, reason):
-        """Fail the unsettled tuples of no root. Nobody else sees when they take too long."""
-        for tup in list_taken(&self.taken_list):
-            if (<Tuple>tup).root == 0 and not (<Tuple>tup).flags & IS_TICK:
-                self.fail_tuple(tup, reason)
 
     def drop_taken(self, reason):
         """Drop the inputs that the task has taken, without a signal. Later settles are ignored."""

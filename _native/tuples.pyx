@@ -179,8 +179,7 @@ cdef class Tuple:
         cdef uint64_t root = self.root
         if self.state == TAKEN and taken != NULL:
             remove_taken(taken, self, SETTLED)
-            if root != 0 or not self.flags & IS_TICK:
-                taken.on_forgotten(taken.core, root, self.edge ^ self.ack_value, <Roots*><size_t>root if self.flags & MANY_ROOTS else NULL)
+            taken.on_forgotten(taken.core, root, self.edge ^ self.ack_value, <Roots*><size_t>root if self.flags & MANY_ROOTS else NULL)
         if self.flags & MANY_ROOTS:
             free(<void*><size_t>root)
 

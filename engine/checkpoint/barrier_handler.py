@@ -54,14 +54,12 @@ class BarrierHandler(ControlHandler):
             for source in self._alignment.sources:
                 self._port.release(source)
             self._checkpoints.prepare.note_new_instance(self._context.task_id)
-        rowless = self._checkpoints.sources.passes.rowless
-        if self._context.component_id in rowless.bolts:
-            rowless.ports[self._context.task_id] = (self._context.component_id, self._port)
+        if self._context.component_id in self._checkpoints.sources.passes.rowless.bolts:
             self._port.on_rootless_failure(self._note_rootless_failure)
 
-    def _note_rootless_failure(self, tup: Tuple | None, failure: Failure) -> None:
+    def _note_rootless_failure(self, tup: Tuple, failure: Failure) -> None:
         """Report an input that no source knows of, so that its interval is repeated (EO-6)."""
-        if tup is None or not tup.is_tick:
+        if not tup.is_tick:
             self._checkpoints.sources.passes.rowless.note_failed(self._context.task_id, self._port, tup, failure)
 
     @property

@@ -106,7 +106,8 @@ class CheckpointSpout(Spout, SpoutPortUser):
         sending = asyncio.ensure_future(self._send_barriers(barrier))
         sending.add_done_callback(self._check_sources)
         try:
-            if not await checkpoints.prepare.wait(self._progress_of_prepare, self._has_failed_in_silence):
+            passes = checkpoints.sources.passes
+            if not await checkpoints.prepare.wait(self._progress_of_prepare, lambda: passes.have_failed):
                 return Event.FAILED
             for source in checkpoints.sources.tasks:
                 await source.verdicts_arrived()
@@ -128,13 +129,6 @@ class CheckpointSpout(Spout, SpoutPortUser):
     def _progress_of_prepare(self) -> int:
         """Return a number that grows while bolts process inputs, or the store takes what they have to write."""
         return sum(self.port.run.acked().values()) + self._checkpoints.stores.blobs
-
-    def _has_failed_in_silence(self) -> bool:
-        """Tell whether an input has failed, when nothing has gone on for as long as a row may take."""
-        passes = self._checkpoints.sources.passes
-        if self.context.config.enable_message_timeouts:
-            passes.rowless.time_out()
-        return passes.have_failed
 
     async def _send_barriers(self, barrier: Barrier) -> None:
         """Let rows go alone first, because a task that dies of one may not have had a barrier."""

@@ -71,7 +71,7 @@ class Prepare:
 
         processed: a number that grows with the inputs that the bolts have processed, and with what has been written. Inputs of before the
         barrier may take longer than any limit, so the time begins again whenever this number or that of the tasks has grown. has_failed:
-        tells whether an input has failed. It is asked after a silence, because a bolt may never settle another input of a failed tree.
+        tells whether a row has failed. The others still run to the barrier, but a bolt may never settle an input of a failed tree.
         """
         assert self._result is not None
         lost = asyncio.get_running_loop().create_task(self._lost.wait())
@@ -81,7 +81,7 @@ class Prepare:
             while quiet_secs < self.timeout_secs:
                 if progress != (progress := processed() + len(self._done)):
                     quiet_secs = 0.0
-                elif quiet_secs >= self._doomed_secs and has_failed():
+                elif has_failed() and quiet_secs >= self._doomed_secs:
                     return False
                 pause = min(LOOK_SECS, self.timeout_secs - quiet_secs)
                 await asyncio.wait(ends, timeout=pause, return_when=asyncio.FIRST_COMPLETED)

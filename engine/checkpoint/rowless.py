@@ -1,21 +1,17 @@
 """`RowlessInputs`: failed inputs that belong to no row of a source, such as results of windows (EO-6). It uses no clock and no store."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from typing import Final, NamedTuple, TypeAlias
 
 from engine.api import Tuple
 from engine.checkpoint.given_up import GaveUp, GivenUpRow
-from engine.errors import TASK_DIED, TIMEOUT, Failure
+from engine.errors import Failure
 from engine.safe_text import safe_repr
 from engine.topology.task_port import BoltPort
 
 Place: TypeAlias = tuple[str, str, str]
 """(bolt that fails, bolt that has emitted, stream). The values may differ in each pass, as a time does, so they say nothing."""
-NOT_EXECUTED: Final = frozenset({TASK_DIED, TIMEOUT})
-"""Reasons of failures that would end or hold up each pass again."""
-MOST_FUTILE: Final = 3
-"""Passes that may fail all the same, perhaps because an error renews the instance while a barrier waits for it."""
 
 
 class FailedInput(NamedTuple):
@@ -40,13 +36,9 @@ class RowlessInputs:
         """Those that repeat the interval."""
         self.letters: Final[list[FailedInput]] = []
         """Those of this pass that are given up."""
-        self.ports: Final[dict[int, tuple[str, BoltPort]]] = {}
-        """The tasks of these bolts, by task id, with their bolt."""
         self._passes: Counter[Place] = Counter()
-        self._given_up: dict[Place, Failure] = {}
-        """What fails here becomes a dead letter. With the last failure."""
-        self._futile: Counter[Place] = Counter()
-        """Passes that did not commit, although such inputs were given up in them."""
+        self._given_up: set[Place] = set()
+        """What fails here becomes a dead letter."""
         self._round = -1
         """Round of the last PREPARE."""
         self._sent: dict[int, int] = {}
@@ -60,15 +52,10 @@ class RowlessInputs:
         """Note that a task sends its barrier. What it fails from now on belongs to the next interval."""
         self._sent[task] = round_
 
-    def note_failed(self, task: int, port: BoltPort, tup: Tuple | None, failure: Failure) -> None:
-        """Note that a task has failed an input. This repeats the interval, unless such inputs are given up.
-
-        tup: None for an input that was forgotten, of which nobody knows the values.
-        """
-        component_id = failure.component_id or ""
-        source, stream = (component_id, "") if tup is None else (tup.source_component, tup.stream)
-        place = (component_id, source, stream)
-        row = GivenUpRow(source, (() if tup is None else tuple(tup.values), stream, None), failure, self._passes[place])
+    def note_failed(self, task: int, port: BoltPort, tup: Tuple, failure: Failure) -> None:
+        """Note that a task has failed an input. This repeats the interval, unless such inputs are given up."""
+        place = (failure.component_id or "", tup.source_component, tup.stream)
+        row = GivenUpRow(tup.source_component, (tuple(tup.values), tup.stream, None), failure, self._passes[place])
         failed = FailedInput(place, row, self._sent.get(task, -1), port)
         if place not in self._given_up or not self._may_give_up():
             self.failed.append(failed)
@@ -80,12 +67,6 @@ class RowlessInputs:
             hint="Nothing behind the bolt has it. Correct the bolt, or let it divert what it cannot process.",
         )
         port.report(error, "the input becomes a dead letter: python -m engine dead-letters")
-
-    def time_out(self) -> None:
-        """Let the inputs fail that tasks have not settled before their barrier, because no tree of theirs times out (EO-3)."""
-        for task, (_, port) in self.ports.items():
-            if self._sent.get(task, -1) < self._round:
-                port.fail_rootless(TIMEOUT)
 
     @property
     def have_failed_before_barrier(self) -> bool:
@@ -100,34 +81,26 @@ class RowlessInputs:
     def end_pass(self, worked: Collection[str]) -> bool:
         """Count the places where inputs have failed. Return True if one counts. worked: components that have processed something."""
         has_counted = False
-        for place, failure in {each.place: each.row.failure for each in self.failed if each.place[0] in worked}.items():
+        for place in {each.place for each in self.failed if each.place[0] in worked}:
             has_counted = True
-            self._count(place, failure)
+            self._count(place)
         return has_counted
 
-    def _count(self, place: Place, failure: Failure) -> None:
+    def _count(self, place: Place) -> None:
         self._passes[place] += 1
         if self._max_retries is not None and self._passes[place] >= self._max_retries and self._may_give_up():
-            self._given_up[place] = failure
+            self._given_up.add(place)
 
     def give_up_first(self, passes: int) -> None:
         """Give up the first of the failed inputs, although its component has processed nothing else for so many passes."""
-        first = self.failed[0]
-        self._passes[first.place] = passes - 1
-        self._count(first.place, first.row.failure)
+        place = self.failed[0].place
+        self._passes[place] = passes - 1
+        self._count(place)
 
     def begin_pass(self) -> None:
-        """Begin a pass. What has been given up, and would fail this pass like those before, is not executed any more."""
-        self._futile.update({each.place for each in self.letters})
+        """Begin a pass."""
         self.failed.clear()
         self.letters.clear()
-        for component_id, port in self.ports.values():
-            port.refuse_rootless({place[1:]: failure for place, failure in self._refused() if place[0] == component_id})
-
-    def _refused(self) -> Iterator[tuple[Place, Failure]]:
-        for place, failure in self._given_up.items():
-            if failure.reason in NOT_EXECUTED or self._futile[place] >= MOST_FUTILE:
-                yield place, failure
 
     def letters_before_barrier(self) -> list[GivenUpRow]:
         """Return what was given up before the barrier."""
@@ -143,6 +116,3 @@ class RowlessInputs:
         self.letters.clear()
         self._passes.clear()
         self._given_up.clear()
-        self._futile.clear()
-        for _, port in self.ports.values():
-            port.refuse_rootless({})

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from engine.api import Tuple as AnyTuple
 from engine.api import Values
-from engine.errors import Failure, FailureReason
+from engine.errors import Failure
 from engine.kernel import BatchFeed, BoltCore, Layers, SpoutCore, Tuple, reply
 from engine.names import DEFAULT_STREAM
 from engine.runtime.bolt_calls import BoltCalls
@@ -136,7 +136,6 @@ class ExecutorSpoutPort:
 class BoltTask(Protocol):
     """Methods of a bolt's executor that its port calls."""
 
-    info: TaskInfo
     run_context: RunContext
     core: BoltCore
     reporter: ErrorReporter
@@ -241,14 +240,7 @@ class ExecutorBoltPort:
     def guard_state(self, state: Layers) -> None:
         self._task.core.guard_state(state)
 
-    def fail_rootless(self, reason: FailureReason) -> None:
-        info = self._task.info
-        self._task.core.fail_rootless(Failure(reason, info.component_id, info.task_id))
-
-    def refuse_rootless(self, reasons: Mapping[tuple[str, str], Failure]) -> None:
-        self._task.core.refuse_rootless(dict(reasons))
-
-    def on_rootless_failure(self, listener: Callable[[AnyTuple | None, Failure], None]) -> None:
+    def on_rootless_failure(self, listener: Callable[[AnyTuple, Failure], None]) -> None:
         self._task.core.on_rootless_failure = listener
 
     def note_progress(self) -> None:

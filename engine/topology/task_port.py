@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, Literal, Protocol
 
 from engine.api.collector import Tuple
 from engine.api.fields import Values
-from engine.errors import Failure, FailureReason
+from engine.errors import Failure
 from engine.kernel import BatchFeed, Layers
 from engine.names import DEFAULT_STREAM
 from engine.topology.spec import ComponentSpec
@@ -243,14 +243,8 @@ class BoltPort(Protocol):
     def guard_state(self, state: Layers) -> None:
         """Apply the state changes and acks of a call when it returns. Drop them if it raises (SV-2)."""
 
-    def on_rootless_failure(self, listener: "Callable[[Tuple | None, Failure], None]") -> None:
-        """Call the listener with each input of no tree that fails, and with the reason. None stands for an input that was forgotten."""
-
-    def refuse_rootless(self, reasons: Mapping[tuple[str, str], Failure]) -> None:
-        """Fail the inputs of no tree unexecuted that come from these (component, stream), each with its reason. Empty: none any more."""
-
-    def fail_rootless(self, reason: FailureReason) -> None:
-        """Fail the unsettled inputs of no tree."""
+    def on_rootless_failure(self, listener: "Callable[[Tuple, Failure], None]") -> None:
+        """Call the listener with each input of no tree that fails, and with the reason."""
 
     def note_progress(self) -> None:
         """Count what the task has acked until now as progress, because its changes are committed (ACK-12)."""

@@ -11,7 +11,7 @@ import pytest
 from engine import BasicBolt, Bolt, BurstBolt, Spout, SpoutExhausted, TopologyBuilder, Tuple
 from engine.checkpoint.feature import CheckpointEntry
 from engine.dead_letters import DeadLettersEntry
-from engine.testing import Finished, KillTask, run_topology
+from engine.testing import Finished, run_topology
 from tests.checkpoint.scenarios.kit import FAST, Numbers, Told, once
 from tests.checkpoint.scenarios.rowless import Windows
 
@@ -164,84 +164,3 @@ def test_a_bolt_that_never_processes_anything_ends_with_letters() -> None:
     counts, finished = run_outage(1e9)
     assert not counts
     assert finished.snapshot.entry(DeadLettersEntry).value.given_up == 4
-
-
-# Inputs that are never failed by a call
-
-
-class Dies(Fails, BasicBolt):
-    """Takes its instance along, with all that it has taken."""
-
-    def execute(self, tup: Tuple) -> Any:
-        self.check(tup["n"])
-        return (tup["n"],)
-
-
-class DiesLater(Slow):
-    """Dies while several calls are running."""
-
-
-class Forgets(Fails, Bolt):
-    def execute(self, tup: Tuple) -> None:
-        try:
-            self.check(tup["n"])
-        except ValueError:
-            return
-        self.collector.emit((tup["n"],), anchors=tup)
-        self.collector.ack(tup)
-
-
-class Keeps(Forgets):
-    """Neither acks nor fails an input, and does not forget it."""
-
-    def prepare(self) -> None:
-        self.kept: list[Tuple] = []
-
-    def execute(self, tup: Tuple) -> None:
-        self.kept.append(tup)
-        super().execute(tup)
-
-
-class Hangs(Fails, BasicBolt):
-    concurrency = 4
-
-    async def execute(self, tup: Tuple) -> Any:
-        try:
-            self.check(tup["n"])
-        except ValueError:
-            await asyncio.sleep(10_000)
-        return (tup["n"],)
-
-
-LOST = [(Dies, "restart"), (DiesLater, "restart"), (Forgets, "fail"), (Keeps, "fail"), (Hangs, "fail")]
-
-
-@pytest.mark.guarantee("EO-1", "EO-3", "EO-6")
-@pytest.mark.parametrize(("form", "on_error"), LOST)
-def test_a_result_of_a_window_that_is_lost_twice_is_processed_once(form: type[Any], on_error: Any) -> None:
-    counts, finished = run_windows(form, 2, on_error=on_error, max_task_restarts=100)
-    assert counts == once(40) + WINDOWS
-    assert finished.snapshot.entry(DeadLettersEntry).value.given_up == 0
-
-
-@pytest.mark.guarantee("EO-6", "DL-5")
-@pytest.mark.parametrize(("form", "on_error"), LOST)
-def test_a_result_of_a_window_that_is_always_lost_is_a_letter_of_its_bolt(form: type[Any], on_error: Any) -> None:
-    counts, finished = run_windows(form, 1000, on_error=on_error, max_task_restarts=100)
-    assert counts == once(40) + WINDOWS - Counter([BAD])
-    shown = finished.snapshot.entry(DeadLettersEntry).value
-    assert (shown.given_up, shown.last_component_id) == (1, "sink")
-
-
-@pytest.mark.guarantee("EO-1", "EO-5")
-@pytest.mark.parametrize("secs", [1.001, 2.001, 3.001, 4.0005])
-def test_a_result_of_a_window_is_processed_once_though_its_task_is_killed(secs: float) -> None:
-    told, builder = Told(), TopologyBuilder("rows")
-    builder.set_spout("numbers", partial(Numbers, 40, pace_secs=0.1))
-    builder.set_bolt("windows", Windows).shuffle_grouping("numbers")
-    sink = builder.set_bolt("sink", type("Sink", (Slow,), {"left": []}))
-    sink.shuffle_grouping("windows", "rows").shuffle_grouping("windows", "windows")
-    builder.set_bolt("count", told.create).shuffle_grouping("sink")
-    run_topology(builder.build(), FAST, faults=[KillTask("sink", at_secs=secs)], limit_secs=600)
-    assert told.counts() == once(40) + WINDOWS
-
