@@ -54,8 +54,19 @@ class BarrierHandler(ControlHandler):
             for source in self._alignment.sources:
                 self._port.release(source)
             self._checkpoints.prepare.note_new_instance(self._context.task_id)
-        if self._context.component_id in self._checkpoints.sources.passes.rowless.bolts:
+        if self._notes_rowless:
+            self._checkpoints.sources.passes.rowless.ports[self._context.task_id] = self._port
             self._port.on_rootless_failure(self._note_rootless_failure)
+            self._refuse_rowless()
+
+    @property
+    def _notes_rowless(self) -> bool:
+        return self._context.component_id in self._checkpoints.sources.passes.rowless.bolts
+
+    def _refuse_rowless(self) -> None:
+        """Let the inputs that are given up after deaths or timeouts reach the bolt no more, until a commit."""
+        if self._notes_rowless:
+            self._port.refuse(self._checkpoints.sources.passes.rowless.refused_by(self._context.component_id))
 
     def _note_rootless_failure(self, tup: Tuple, failure: Failure) -> None:
         """Report an input that no source knows of, so that its interval is repeated (EO-6)."""
@@ -82,6 +93,7 @@ class BarrierHandler(ControlHandler):
 
     def go_back(self) -> None:
         """Forget the round of before the rollback."""
+        self._refuse_rowless()
         self._alignment.come.clear()
         self._held.clear()
         if self._waiting is not None:
@@ -140,6 +152,7 @@ class BarrierHandler(ControlHandler):
 
     def _forward(self, barrier: Barrier) -> None:
         self._checkpoints.sources.passes.rowless.note_barrier(self._context.task_id, barrier.round)
+        self._refuse_rowless()
         self._port.emit_control(tuple(barrier), None, CHECKPOINT_STREAM)
         for source in self._held:
             self._port.release(source)

@@ -151,6 +151,8 @@ class BoltTask(Protocol):
     @property
     def is_ending(self) -> bool: ...
 
+    def fail_overdue(self) -> None: ...
+
     def wake(self) -> None: ...
 
     async def call_hook(self, function: Callable[..., Any], *args: Any) -> None: ...
@@ -242,6 +244,12 @@ class ExecutorBoltPort:
 
     def on_rootless_failure(self, listener: Callable[[AnyTuple, Failure], None]) -> None:
         self._task.core.on_rootless_failure = listener
+
+    def fail_overdue(self) -> None:
+        self._task.fail_overdue()
+
+    def refuse(self, reasons: Mapping[tuple[str, str], Failure] | None) -> None:
+        self._task.core.refuse(None if reasons is None else dict(reasons))
 
     def note_progress(self) -> None:
         self._task.committed_acks = self._task.core.acked

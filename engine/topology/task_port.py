@@ -241,7 +241,13 @@ class BoltPort(Protocol):
         """Apply the state changes and acks of a call when it returns. Drop them if it raises (SV-2)."""
 
     def on_rootless_failure(self, listener: "Callable[[Tuple, Failure], None]") -> None:
-        """Call the listener with each input of no tree that fails, and with the reason."""
+        """Call the listener with each input of no tree that fails, dies with the instance, or is forgotten, and with the reason."""
+
+    def fail_overdue(self) -> None:
+        """Fail the inputs of no tree that have been with the instance for longer than T, as the trees of others time out."""
+
+    def refuse(self, reasons: "Mapping[tuple[str, str], Failure] | None") -> None:
+        """Fail the next inputs of no tree from these (component, stream) with the reasons, before they reach the instance. None: take all."""
 
     def note_progress(self) -> None:
         """Count what the task has acked until now as progress, because its changes are committed (ACK-12)."""
