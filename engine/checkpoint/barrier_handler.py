@@ -7,6 +7,7 @@ its changes in between. Commits and recoveries are orders: they come directly, a
 import asyncio
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Any, Final, TypeAlias
 
 from engine.api import TaskContext, Tuple
@@ -369,5 +370,14 @@ class StatefulBarrierHandler(DurableBarrierHandler):
     async def _tell_of_commit(self, txid: int) -> None:
         """Call `pre_commit` until it succeeds (CP-4)."""
         if txid != self._told_txid:
-            await self._repeat(lambda: self._call_hook(self._bolt.pre_commit, txid), f"pre_commit({txid})")
+            await self._repeat(lambda: self._call_pre_commit(txid), f"pre_commit({txid})")
             self._told_txid = txid
+
+    async def _call_pre_commit(self, txid: int) -> None:
+        """Call the hook. Beside exact spouts it may not emit: nothing emits this again if the next interval is repeated."""
+        error = FatalError(
+            f"bolt {self._context.component_id!r}: pre_commit({txid}) emits, but this belongs to the next interval, and is lost if it is repeated",
+            hint="Emit in execute(), at a tick or in pre_prepare(). What must happen only when the checkpoint has committed is the work of a committer.",
+        )
+        with self._port.refusing_emits(error) if self._checkpoints.sources else nullcontext():
+            await self._call_hook(self._bolt.pre_commit, txid)

@@ -7,6 +7,7 @@ Checkpoints, transactions, flow control and the Kafka spout use this API, and ne
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Final, Literal, Protocol
 
 from engine.api.collector import Tuple
@@ -227,6 +228,9 @@ class BoltPort(Protocol):
 
     async def call(self, hook: Callable[..., object], *args: object) -> None:
         """Call a hook of the user's bolt, plain or async. Raises its errors, and UsageError if it returns a value."""
+
+    def refusing_emits(self, error: Exception) -> AbstractContextManager[None]:
+        """Raise an error in each emit without an anchor of this code, and of what it calls. Other background work may emit."""
 
     def between_calls(self, work: Callable[[], Awaitable[None]]) -> "asyncio.Future[None]":
         """Do `work` when all running calls have returned, ahead of all inputs. The result is cancelled if the instance dies before.
