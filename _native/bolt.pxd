@@ -1,13 +1,13 @@
 """A bolt task. It takes tuples and calls the bolt in bursts, anchors emits, settles tuples, and has the emitter of an instance."""
 from cpython.object cimport PyObject
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from _native.burst cimport Burst, SentMark
 from _native.queues cimport HeldTuples, Mailbox, SignalRing
 from _native.state cimport Layers
 from _native.task cimport OutStream, TaskCore, UserMethod
 from _native.timing cimport LatencyHistogram
-from _native.tuples cimport Roots, TakenTuples, Tuple
+from _native.tuples cimport Roots, Source, TakenTuples, Tuple
 
 cdef enum BoltOutcome:
     EMPTY = 0       # no input waits, so park
@@ -34,13 +34,16 @@ cdef class BoltCore(TaskCore):
     cdef object failed_reason, forgotten_reason      # Failure
     cdef public bint fails_forgotten
     cdef SignalRing forgotten_roots  # of forgotten tuples; a deallocation appends them
+    cdef list forgotten_rootless     # copies of forgotten tuples of no tree
     cdef public object on_unanchored # called once, before the first emit without an anchor; None: nobody needs to know
     cdef public object on_rootless_failure    # called with each failed input of no root, and the reason; None: nobody needs to know
+    cdef object refused              # the reason to fail an input of no root before its call, or None, by (component, stream); None: takes all
     cdef readonly dict failures      # reason -> failed inputs, without the forgotten ones
     cdef readonly uint64_t forgotten_tuples, settled_twice
     cdef readonly HeldTuples held_tuples             # while HOLDS is set
     cdef Layers state                # of a stateful task: its changes and acks take effect call by call (SV-2)
     cdef SignalRing call_acks        # acks of the running call (GUARDS), which leave when it returns
+    cdef list call_rootless          # inputs of no root that the running call has acked; each has an ack of the root 0 among `call_acks`
     cdef uint64_t acked_before       # inputs that were acked when the call began
     cdef dict upstream               # task id -> TaskCore that feeds this task
     cdef dict settle_rings           # source task -> SignalRing, for tuples that report their settle
@@ -66,6 +69,8 @@ cdef class BoltCore(TaskCore):
     cdef void set_behind(self, bint behind) noexcept
     cdef bint is_control(self) noexcept
     cdef PyObject* take_past_holds(self) except? NULL
+    cdef bint refuses(self, Tuple tup) except -1
+    cdef int note_rootless(self, Tuple tup, object reason) except -1
     cdef int call(self, Tuple tup) except -1
     cdef int call_basic(self, Tuple tup, object result) except -1
     cdef int begin_guard(self) except -1
@@ -88,4 +93,6 @@ cdef class BoltCore(TaskCore):
     cdef int report_settle(self, Tuple tup) except -1
     cdef int signal_roots(self, Tuple tup, int kind, object carried, SignalRing kept=*) except -1
     cdef int note_forgotten(self, uint64_t root, uint64_t value, Roots* many) except -1
+    cdef int note_rootless_forgotten(self, object held, Source origin, uint8_t flags) except -1
+    cdef int queue_forgotten(self, uint64_t root, uint64_t value, Roots* many) except -1
     cdef int note_unanchored(self) except -1

@@ -115,6 +115,12 @@ class BoltCore(TaskCore):
     def fail_taken(self, reason: object) -> int:
         """Fail all unsettled tuples that the task has taken, oldest first, and return their number. Later settles are ignored."""
 
+    def fail_overdue(self, reason: object, limit_secs: float, waiting: list[Tuple]) -> None:
+        """Fail the taken tuples of no tree that are older than limit_secs, except those in `waiting`. Later settles are ignored."""
+
+    def refuse(self, reasons: dict[tuple[str, str], Any] | None) -> None:
+        """Fail the next inputs of no tree from these (component, stream) with the reasons, before they reach the instance. None: take all."""
+
     def lose(self, tup: Tuple) -> None:
         """Drop a taken tuple as if it had never arrived, so its trees time out. For fault injection."""
 

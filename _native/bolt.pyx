@@ -8,7 +8,7 @@ from types import GeneratorType as _GeneratorType
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE, PyList_New, PyList_SET_ITEM
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 cimport cython
 
 from _native.burst cimport Burst, SentMark
@@ -58,6 +58,7 @@ cdef class BoltCore(TaskCore):
     def __cinit__(self, *args, **kwargs):
         self.taken_list.core = <PyObject*>self
         self.taken_list.on_forgotten = note_forgotten
+        self.taken_list.on_rootless_forgotten = note_rootless_forgotten
 
     def __dealloc__(self):
         while self.taken_list.newest != NULL:      # user code may hold tuples for longer than the run
@@ -74,6 +75,7 @@ cdef class BoltCore(TaskCore):
         self.forgotten_roots.park()
         self.held_tuples = HeldTuples()
         self.call_acks = SignalRing()
+        self.forgotten_rootless, self.call_rootless = [], []
         self.upstream, self.settle_rings, self.failures = {}, {}, {}
         self.process_latency = LatencyHistogram()
         self.singly = []
@@ -470,16 +472,32 @@ cdef class BoltCore(TaskCore):
         while True:
             if self.held_tuples.released:
                 tup = self.held_tuples.released.popleft()
-                if self.held_tuples.holds_back(tup):     # the source is held again
+                if self.held_tuples.holds_back(tup) or self.refuses(tup):     # the source is held again
                     continue
                 Py_INCREF(tup)
                 return <PyObject*>tup
-            if not self.held_tuples.held and self.held_tuples.gated is None:
+            if not self.held_tuples.held and self.held_tuples.gated is None and self.refused is None:
                 self.rare_paths &= ~<uint32_t>HOLDS
             raw = take_tuple(self.mailbox)
-            if raw == NULL or not self.held_tuples.holds_back(<Tuple>raw):
+            if raw == NULL:
                 return raw
-            Py_DECREF(<object>raw)
+            tup = <Tuple>raw
+            Py_DECREF(tup)
+            if not self.held_tuples.holds_back(tup) and not self.refuses(tup):
+                Py_INCREF(tup)
+                return raw
+
+    cdef bint refuses(self, Tuple tup) except -1:
+        """Fail an input of no tree, as if its call had failed it, if it may not reach the instance any more."""
+        if self.refused is None or tup.root != 0 or tup.flags & (IS_CONTROL | IS_TICK):
+            return False
+        reason = self.refused.get((tup.origin.component_id, tup.origin.stream))
+        if reason is None:
+            return False
+        add_taken(&self.taken_list, tup, self.now_ms)
+        self.executed += 1
+        self.fail_tuple(tup, reason)
+        return True
 
     cdef int call(self, Tuple tup) except -1:
         """Execute tup. Return 1 if the executor must handle `returned`."""
@@ -584,7 +602,10 @@ cdef class BoltCore(TaskCore):
         while self.call_acks.head != self.call_acks.tail:
             ack = &self.call_acks.ring[self.call_acks.head & self.call_acks.mask]
             self.call_acks.head += 1
-            signal_acker(self, ACK, ack.root, ack.value)
+            if ack.root != 0:
+                signal_acker(self, ACK, ack.root, ack.value)
+            else:
+                self.call_rootless.clear()
         self.call_acks.reset_empty()
         return 0
 
@@ -594,8 +615,12 @@ cdef class BoltCore(TaskCore):
         while self.call_acks.head != self.call_acks.tail:
             ack = self.call_acks.ring[self.call_acks.head & self.call_acks.mask]
             self.call_acks.head += 1
-            send_signal_with(acker_ring(self, ack.root), FAIL, ack.root, self.task_id, reason, ack.value)
+            if ack.root != 0:
+                send_signal_with(acker_ring(self, ack.root), FAIL, ack.root, self.task_id, reason, ack.value)
         self.call_acks.reset_empty()
+        rootless, self.call_rootless = self.call_rootless, []
+        for tup in rootless:
+            self.note_rootless(<Tuple>tup, reason)
         while self.acked > self.acked_before:
             self.acked -= 1
             self.count_failure(reason)
@@ -659,6 +684,9 @@ cdef class BoltCore(TaskCore):
             self.report_settle(tup)
         if rare & GUARDS and self.state.guarding:
             if not is_foreign(self.state):
+                if tup.root == 0 and self.on_rootless_failure is not None:
+                    self.call_rootless.append(tup)
+                    return send_signal(self.call_acks, ACK, 0, 0, self.task_id)
                 if tup.flags & MANY_ROOTS or tup.root == 0:
                     return self.signal_roots(tup, ACK, None, self.call_acks)
                 return send_signal(self.call_acks, ACK, tup.root, tup.edge ^ tup.ack_value, self.task_id)
@@ -692,9 +720,15 @@ cdef class BoltCore(TaskCore):
             self.end_sample(tup)
         if self.rare_paths & TRACES and tup.root != 0:
             self.trace("failed", tup.roots, self.task_id)
-        if tup.root == 0 and self.on_rootless_failure is not None:
-            self.on_rootless_failure(tup, reason)
+        if tup.root == 0:
+            return self.note_rootless(tup, reason)
         return self.signal_roots(tup, FAIL, reason)
+
+    cdef int note_rootless(self, Tuple tup, object reason) except -1:
+        """Report a failed input of no tree, because no acker knows of it."""
+        if self.on_rootless_failure is not None:
+            self.on_rootless_failure(tup, reason)
+        return 0
 
     cdef int count_failure(self, object reason) except -1:
         """Count a failed input under the reason of its Failure."""
@@ -736,6 +770,8 @@ cdef class BoltCore(TaskCore):
     cpdef reset_timeout(self, Tuple tup):
         check_thread(self)
         if tup.state == TAKEN or (tup.state == WAITING and tup.is_control):      # a waiting control tuple was held back
+            if tup.root == 0 and tup.state == TAKEN:
+                tup.taken_ms = <uint32_t><uint64_t>(self.now() * 1000.0)      # its time is counted by `fail_overdue`
             self.signal_roots(tup, RESET, None)
 
     cdef int note_forgotten(self, uint64_t root, uint64_t value, Roots* many) except -1:
@@ -744,13 +780,23 @@ cdef class BoltCore(TaskCore):
         value: its edge ^ its ack value. With several roots, only its ack value.
         Called during a deallocation, on any thread that holds the interpreter.
         """
-        cdef Py_ssize_t i
-        cdef bint wakes
-        if self.closing or root == 0 or self.forgotten_roots is None:     # None: the garbage collector has cleared the core
+        if self.closing or self.forgotten_roots is None:     # None: the garbage collector has cleared the core
             return 0
         self.forgotten_tuples += 1
-        if not self.fails_forgotten:
+        return self.queue_forgotten(root, value, many) if self.fails_forgotten else 0
+
+    cdef int note_rootless_forgotten(self, object held, Source origin, uint8_t flags) except -1:
+        """Do the same for a tuple of no tree, if somebody needs to know. A copy of it is reported."""
+        if self.closing or self.forgotten_roots is None or self.on_rootless_failure is None or not self.fails_forgotten:
             return 0
+        self.forgotten_tuples += 1
+        self.forgotten_rootless.append(new_tuple(held, origin, flags & ONE_VALUE))
+        return self.queue_forgotten(0, 0, NULL)
+
+    cdef int queue_forgotten(self, uint64_t root, uint64_t value, Roots* many) except -1:
+        """Queue the fails of a forgotten tuple. The root 0 stands for the next one of `forgotten_rootless`."""
+        cdef Py_ssize_t i
+        cdef bint wakes
         self.failed += 1
         wakes = self.forgotten_roots.parked
         if wakes:
@@ -770,7 +816,10 @@ cdef class BoltCore(TaskCore):
         while self.forgotten_roots.head != self.forgotten_roots.tail:
             got = self.forgotten_roots.ring[self.forgotten_roots.head & self.forgotten_roots.mask]
             self.forgotten_roots.head += 1
-            send_signal_with(acker_ring(self, got.root), FAIL, got.root, self.task_id, self.forgotten_reason, got.value)
+            if got.root == 0:
+                self.note_rootless(<Tuple>self.forgotten_rootless.pop(0), self.forgotten_reason)
+            else:
+                send_signal_with(acker_ring(self, got.root), FAIL, got.root, self.task_id, self.forgotten_reason, got.value)
         self.forgotten_roots.reset_empty()
         if not self.in_burst:
             self.forgotten_roots.park()
@@ -785,13 +834,32 @@ cdef class BoltCore(TaskCore):
             self.count_failure(reason)
             if self.rare_paths & TRACES and tup.root != 0:
                 self.trace("failed", tup.roots, self.task_id)
+            if tup.root == 0:
+                self.note_rootless(tup, reason)
             self.signal_roots(tup, FAIL, reason)
         return len(taken)
+
+    def fail_overdue(self, reason, double limit_secs, list waiting not None):
+        """Fail the taken tuples of no tree that are older than limit_secs, except those in `waiting`. Later settles are ignored."""
+        cdef Tuple tup
+        cdef double now_secs = self.now()
+        for tup in list_taken(&self.taken_list):
+            if tup.root == 0 and self.ms_taken(tup, now_secs) >= limit_secs * 1000.0 and tup not in waiting and tup not in self.singly:
+                remove_taken(&self.taken_list, tup, FAILED_WITH_TASK)
+                self.count_failure(reason)
+                self.note_rootless(tup, reason)
+
+    def refuse(self, dict reasons):
+        """Fail the next inputs of no tree from these (component, stream) with the reasons, before they reach the instance. None: take all."""
+        self.refused = reasons
+        if reasons is not None:
+            self.rare_paths |= HOLDS
 
     def drop_taken(self, reason):
         """Drop the inputs that the task has taken, without a signal. Later settles are ignored."""
         cdef Tuple tup
         self.call_acks.reset_empty()
+        self.call_rootless.clear()
         self.undo_call(reason)
         for tup in list_taken(&self.taken_list):
             remove_taken(&self.taken_list, tup, FAILED_WITH_TASK)
@@ -919,3 +987,7 @@ cdef class BoltCore(TaskCore):
 
 cdef int note_forgotten(PyObject* core, uint64_t root, uint64_t value, Roots* many) except -1:
     return (<BoltCore>core).note_forgotten(root, value, many)
+
+
+cdef int note_rootless_forgotten(PyObject* core, PyObject* held, PyObject* origin, uint8_t flags) except -1:
+    return (<BoltCore>core).note_rootless_forgotten(<object>held, <Source>origin, flags)

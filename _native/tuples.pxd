@@ -38,6 +38,8 @@ cdef struct TakenTuples:
     PyObject* core         # the BoltCore, borrowed
     # Called with `core` when a taken tuple is deallocated without a settle, on any thread that holds the interpreter.
     int (*on_forgotten)(PyObject* core, uint64_t root, uint64_t value, Roots* many) except -1
+    # Called with `core`, the values and the origin of such a tuple if it belongs to no tree.
+    int (*on_rootless_forgotten)(PyObject* core, PyObject* held, PyObject* origin, uint8_t flags) except -1
 
 cdef class Source:
     cdef readonly str component_id

@@ -179,7 +179,10 @@ cdef class Tuple:
         cdef uint64_t root = self.root
         if self.state == TAKEN and taken != NULL:
             remove_taken(taken, self, SETTLED)
-            taken.on_forgotten(taken.core, root, self.edge ^ self.ack_value, <Roots*><size_t>root if self.flags & MANY_ROOTS else NULL)
+            if root == 0:
+                taken.on_rootless_forgotten(taken.core, <PyObject*>self.held, <PyObject*>self.origin, self.flags)
+            else:
+                taken.on_forgotten(taken.core, root, self.edge ^ self.ack_value, <Roots*><size_t>root if self.flags & MANY_ROOTS else NULL)
         if self.flags & MANY_ROOTS:
             free(<void*><size_t>root)
 

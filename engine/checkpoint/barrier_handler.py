@@ -7,6 +7,7 @@ its changes in between. Commits and recoveries are orders: they come directly, a
 import asyncio
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Any, Final, TypeAlias
 
 from engine.api import TaskContext, Tuple
@@ -54,8 +55,19 @@ class BarrierHandler(ControlHandler):
             for source in self._alignment.sources:
                 self._port.release(source)
             self._checkpoints.prepare.note_new_instance(self._context.task_id)
-        if self._context.component_id in self._checkpoints.sources.passes.rowless.bolts:
+        if self._notes_rowless:
+            self._checkpoints.sources.passes.rowless.ports[self._context.task_id] = self._port
             self._port.on_rootless_failure(self._note_rootless_failure)
+            self._refuse_rowless()
+
+    @property
+    def _notes_rowless(self) -> bool:
+        return self._context.component_id in self._checkpoints.sources.passes.rowless.bolts
+
+    def _refuse_rowless(self) -> None:
+        """Let the inputs that are given up after deaths or timeouts reach the bolt no more, until a commit."""
+        if self._notes_rowless:
+            self._port.refuse(self._checkpoints.sources.passes.rowless.refused_by(self._context.component_id))
 
     def _note_rootless_failure(self, tup: Tuple, failure: Failure) -> None:
         """Report an input that no source knows of, so that its interval is repeated (EO-6)."""
@@ -82,6 +94,7 @@ class BarrierHandler(ControlHandler):
 
     def go_back(self) -> None:
         """Forget the round of before the rollback."""
+        self._refuse_rowless()
         self._alignment.come.clear()
         self._held.clear()
         if self._waiting is not None:
@@ -140,6 +153,7 @@ class BarrierHandler(ControlHandler):
 
     def _forward(self, barrier: Barrier) -> None:
         self._checkpoints.sources.passes.rowless.note_barrier(self._context.task_id, barrier.round)
+        self._refuse_rowless()
         self._port.emit_control(tuple(barrier), None, CHECKPOINT_STREAM)
         for source in self._held:
             self._port.release(source)
@@ -356,5 +370,14 @@ class StatefulBarrierHandler(DurableBarrierHandler):
     async def _tell_of_commit(self, txid: int) -> None:
         """Call `pre_commit` until it succeeds (CP-4)."""
         if txid != self._told_txid:
-            await self._repeat(lambda: self._call_hook(self._bolt.pre_commit, txid), f"pre_commit({txid})")
+            await self._repeat(lambda: self._call_pre_commit(txid), f"pre_commit({txid})")
             self._told_txid = txid
+
+    async def _call_pre_commit(self, txid: int) -> None:
+        """Call the hook. Beside exact spouts it may not emit: nothing emits this again if the next interval is repeated."""
+        error = FatalError(
+            f"bolt {self._context.component_id!r}: pre_commit({txid}) emits. This belongs to the next interval, and is lost if it is repeated",
+            hint="Emit in execute(), at a tick or in pre_prepare(). What must happen only behind the commit is the work of a committer.",
+        )
+        with self._port.refusing_emits(error) if self._checkpoints.sources else nullcontext():
+            await self._call_hook(self._bolt.pre_commit, txid)

@@ -107,7 +107,8 @@ class CheckpointSpout(Spout, SpoutPortUser):
         sending.add_done_callback(self._check_sources)
         try:
             passes = checkpoints.sources.passes
-            if not await checkpoints.prepare.wait(self._progress_of_prepare, lambda: passes.have_failed):
+            wait = checkpoints.prepare.wait(self._progress_of_prepare, lambda: passes.have_failed, passes.rowless.fail_overdue)
+            if not await wait:
                 return Event.FAILED
             for source in checkpoints.sources.tasks:
                 await source.verdicts_arrived()

@@ -4,18 +4,16 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
-from engine.checkpoint.given_up import GivenUpRow, Letters, Row, RowCount
+from engine.checkpoint.given_up import ALONE_AFTER, GivenUpRow, Letters, Row, RowCount
 from engine.checkpoint.given_up_rows import GivenUpRows
 from engine.checkpoint.owed_rows import MarkedRow, RowRetry
 from engine.checkpoint.pass_rows import PassRows
 from engine.checkpoint.row_keys import RowKey
 from engine.checkpoint.rowless import RowlessInputs
-from engine.errors import TASK_DIED, TIMEOUT, Failure
+from engine.errors import Failure
 from engine.safe_text import safe_repr
 from engine.topology.task_port import SEVERAL_ROWS
 
-ALONE_AFTER: Final = frozenset({TASK_DIED, TIMEOUT})
-"""Reasons of failures that also concern rows which have done nothing wrong."""
 Copy: TypeAlias = tuple[RowKey, int]
 """Rows with the same key are copies. They are told apart by a number only: the n-th one that fails in a pass."""
 
@@ -62,14 +60,14 @@ class Passes:
     @property
     def has_any(self) -> bool:
         """True if a row has failed since the last commit or rollback, also behind the barrier."""
-        return bool(self.rowless.failed) or any(task.failed for task in self.tasks)
+        return self.rowless.number > 0 or any(task.failed for task in self.tasks)
 
     def describe_failures(self) -> str:
         """Say how many rows have failed since the last commit or rollback, and why the first one has."""
         failed = [(row[0], failure) for row, failure, _ in self._failed()]
-        failed += [(each.row.row[0], each.row.failure) for each in self.rowless.failed]
-        values, failure = failed[0]
-        rows = f"{len(failed):,} row{'s' * (len(failed) > 1)} failed, the first one, {safe_repr(values)}"
+        number = len(failed) + self.rowless.number
+        values, failure = [*failed, *((each.row.row[0], each.row.failure) for each in self.rowless.failed)][0]
+        rows = f"{number:,} row{'s' * (number > 1)} failed, the first one, {safe_repr(values)}"
         return f"{rows}, because {failure.describe().rstrip('.')}; the interval since the last commit is repeated"
 
     def end(self, acked: Mapping[str, int], *, was_long: bool) -> bool:
@@ -82,6 +80,7 @@ class Passes:
         """
         self.differed = False
         if not self.has_any:
+            self.rowless.refuse_letters()
             return True
         worked = {component_id for component_id, count in acked.items() if count > self.acked_before.get(component_id, 0)}
         self._lacks_room = False
@@ -90,7 +89,7 @@ class Passes:
         self.differed = any(task.differed for task in self.tasks)
         self._outages = 0 if has_counted else self._outages + 1
         self._long_outages = 0 if has_counted else self._long_outages + was_long
-        number = len(self._failed()) + len(self.rowless.failed)
+        number = len(self._failed()) + self.rowless.number
         if self._max_retries is not None and self._long_outages >= self._max_retries * number**2:
             first: FailedRows | RowlessInputs = next((task for task in self.tasks if task.failed), self.rowless)
             first.give_up_first(self._outages)

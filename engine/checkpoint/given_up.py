@@ -12,13 +12,15 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 from engine.api import Values
 from engine.config import Config
 from engine.dead_letters import SLIM_TEXT, DeadLetter, DeadLettersSnapshot, StoredLetters, clipped, encode_row, letters_to_retry, shown_name
-from engine.errors import ERROR, TASK_DIED, EngineError, Failure, StateError, UsageError
+from engine.errors import ERROR, TASK_DIED, TIMEOUT, EngineError, Failure, StateError, UsageError
 from engine.log import EngineLogger
 from engine.safe_text import safe_repr
 from engine.state import codec_named
 from engine.waits import Wait, waiting_for
 
 LOGGER: Final = EngineLogger("engine.checkpoint")
+ALONE_AFTER: Final = frozenset({TASK_DIED, TIMEOUT})
+"""Reasons of failures that also concern rows which have done nothing wrong."""
 MOST_COUNTS: Final = 1_000
 """Failed rows of a spout whose counts are stored."""
 Row: TypeAlias = tuple[Values, str, Any]

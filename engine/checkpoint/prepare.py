@@ -66,12 +66,13 @@ class Prepare:
         if self._result is not None and not self._result.done():
             self._result.set_result(is_done)
 
-    async def wait(self, processed: Callable[[], int], has_failed: Callable[[], bool]) -> bool:
+    async def wait(self, processed: Callable[[], int], has_failed: Callable[[], bool], look: Callable[[], None]) -> bool:
         """Wait until all tasks are done. Return False as soon as one cannot, or one dies. Raises TimeoutError if nothing goes on.
 
         processed: a number that grows with the inputs that the bolts have processed, and with what has been written. Inputs of before the
         barrier may take longer than any limit, so the time begins again whenever this number or that of the tasks has grown. has_failed:
-        tells whether a row has failed. The others still run to the barrier, but a bolt may never settle an input of a failed tree.
+        tells whether a row has failed. The others still run to the barrier, but a bolt may never settle an input of a failed tree. look:
+        called every second.
         """
         assert self._result is not None
         lost = asyncio.get_running_loop().create_task(self._lost.wait())
@@ -90,6 +91,7 @@ class Prepare:
                 if self._result.done():
                     return self._result.result()
                 quiet_secs += pause
+                look()
         finally:
             lost.cancel()
             self._round = -1

@@ -9,7 +9,7 @@ from typing import Any, Final
 from engine.api import BasicBolt, FailTuple, Reply
 from engine.backoff import Backoff
 from engine.cancellation import CALL_ERRORS, was_cancelled
-from engine.errors import FAILED, FORGOTTEN, Failure, FatalError
+from engine.errors import FAILED, FORGOTTEN, TIMEOUT, Failure, FatalError
 from engine.kernel import BoltCollector, BoltCore, BoltOutcome, Burst, EdgeIds, Mailbox, SignalRing, Tuple, failed_calls, note_failed_call
 from engine.names import FAILED_STREAM
 from engine.runtime.basic_collector import ExecutorBasicCollector
@@ -497,6 +497,19 @@ class BoltExecutor(Executor):
         handled = handle(tup)
         if handled is not None:
             await handled
+
+    def fail_overdue(self) -> None:
+        """Fail the inputs of no tree that the instance has had for longer than T, because no acker has a timeout for them (EO-3)."""
+        config, core, now = self.run_context.config, self.core, self.run_context.clock.now()
+        if not config.enable_message_timeouts:
+            return
+        secs = config.message_timeout_secs
+        failure = Failure(TIMEOUT, self.info.component_id, self.info.task_id, f"the bolt has neither acked nor failed it for {secs:g} s")
+        core.fail_overdue(failure, secs, list(self.calls.waiting()))
+        for tup in [each for each in self.lost_inputs if not each.roots and core.taken_age_ms(each, now) >= secs * 1000]:
+            self.lost_inputs.remove(tup)
+            if core.on_rootless_failure is not None:
+                core.on_rootless_failure(tup, failure)
 
     def _report_on_loop(self, error: BaseException) -> None:
         """Report an error for `collector.report_error`. Threads of the pool may call this too."""

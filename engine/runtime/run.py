@@ -323,7 +323,7 @@ class Run:
         for bolt in self._assembled.bolts:
             if bolt.info.task_id == task_id:
                 bolt.core.lose(tup)
-                if tup.roots:
+                if tup.roots or bolt.core.on_rootless_failure is not None:
                     bolt.lost_inputs.append(tup)
 
     def task_ids(self, component_id: str) -> tuple[int, ...]:

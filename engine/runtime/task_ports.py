@@ -4,8 +4,10 @@ A port outlives the instances of its task.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final, Protocol
 
 from engine.api import Tuple as AnyTuple
 from engine.api import Values
@@ -19,6 +21,8 @@ from engine.runtime.plan import TaskInfo
 from engine.runtime.run_context import RunContext
 from engine.topology import ComponentSpec
 from engine.topology.task_port import RunPort
+
+_REFUSES_EMITS: Final = ContextVar("stormcell_refuses_emits", default=False)
 
 
 class SpoutTask(Protocol):
@@ -151,6 +155,8 @@ class BoltTask(Protocol):
     @property
     def is_ending(self) -> bool: ...
 
+    def fail_overdue(self) -> None: ...
+
     def wake(self) -> None: ...
 
     async def call_hook(self, function: Callable[..., Any], *args: Any) -> None: ...
@@ -231,6 +237,28 @@ class ExecutorBoltPort:
     async def call(self, hook: Callable[..., object], *args: object) -> None:
         await self._task.call_hook(hook, *args)
 
+    @contextmanager
+    def refusing_emits(self, error: Exception) -> Iterator[None]:
+        core = self._task.core
+        told = core.on_unanchored
+
+        def refuse(task_id: int) -> None:
+            nonlocal told
+            core.on_unanchored = refuse  # the core has forgotten it
+            if _REFUSES_EMITS.get():
+                raise error
+            if told is not None:
+                told(task_id)
+                told = None
+
+        core.on_unanchored = refuse
+        token = _REFUSES_EMITS.set(True)
+        try:
+            yield
+        finally:
+            _REFUSES_EMITS.reset(token)
+            core.on_unanchored = told
+
     def between_calls(self, work: Work) -> "asyncio.Future[None]":
         return self._task.orders.add(work)
 
@@ -242,6 +270,12 @@ class ExecutorBoltPort:
 
     def on_rootless_failure(self, listener: Callable[[AnyTuple, Failure], None]) -> None:
         self._task.core.on_rootless_failure = listener
+
+    def fail_overdue(self) -> None:
+        self._task.fail_overdue()
+
+    def refuse(self, reasons: Mapping[tuple[str, str], Failure] | None) -> None:
+        self._task.core.refuse(None if reasons is None else dict(reasons))
 
     def note_progress(self) -> None:
         self._task.committed_acks = self._task.core.acked

@@ -7,6 +7,7 @@ Checkpoints, transactions, flow control and the Kafka spout use this API, and ne
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Final, Literal, Protocol
 
 from engine.api.collector import Tuple
@@ -231,6 +232,9 @@ class BoltPort(Protocol):
     async def call(self, hook: Callable[..., object], *args: object) -> None:
         """Call a hook of the user's bolt, plain or async. Raises its errors, and UsageError if it returns a value."""
 
+    def refusing_emits(self, error: Exception) -> AbstractContextManager[None]:
+        """Raise an error in each emit without an anchor of this code, and of what it calls. Other background work may emit."""
+
     def between_calls(self, work: Callable[[], Awaitable[None]]) -> "asyncio.Future[None]":
         """Do `work` when all running calls have returned, ahead of all inputs. The result is cancelled if the instance dies before.
 
@@ -244,7 +248,13 @@ class BoltPort(Protocol):
         """Apply the state changes and acks of a call when it returns. Drop them if it raises (SV-2)."""
 
     def on_rootless_failure(self, listener: "Callable[[Tuple, Failure], None]") -> None:
-        """Call the listener with each input of no tree that fails, and with the reason."""
+        """Call the listener with each input of no tree that fails, dies with the instance, or is forgotten, and with the reason."""
+
+    def fail_overdue(self) -> None:
+        """Fail the inputs of no tree that have been with the instance for longer than T, as the trees of others time out."""
+
+    def refuse(self, reasons: "Mapping[tuple[str, str], Failure] | None") -> None:
+        """Fail the next inputs of no tree from these (component, stream) before they reach the instance. None: take all."""
 
     def note_progress(self) -> None:
         """Count what the task has acked until now as progress, because its changes are committed (ACK-12)."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine import BasicBolt, StatefulBolt, TopologyBuilder, Tuple
-from engine.checkpoint.rowless import RowlessInputs
+from engine.checkpoint.rowless import FailedInput, RowlessInputs
 from engine.state import KeyValueState
 from engine.testing import run_topology
 from tests.checkpoint.scenarios.kit import FAST, Numbers, Tally, Told
@@ -70,15 +70,12 @@ def a_window_fails_once() -> Counter[Any]:
 
 
 def inputs_are_known_by_values(patch: Patch) -> None:
-    note_failed = RowlessInputs.note_failed
+    add = RowlessInputs._add
 
-    def note(self: RowlessInputs, task: int, port: Any, tup: Tuple, failure: Any) -> None:
-        note_failed(self, task, port, tup, failure)
-        if self.failed:
-            last = self.failed[-1]
-            self.failed[-1] = last._replace(place=(*last.place[:2], repr(last.row.row[0])))
+    def add_by_values(self: RowlessInputs, failed: FailedInput) -> None:
+        add(self, failed._replace(place=(*failed.place[:2], repr(failed.row.row[0]))))
 
-    patch.setattr(RowlessInputs, "note_failed", note)
+    patch.setattr(RowlessInputs, "_add", add_by_values)
 
 
 def nobody_reports_them(patch: Patch) -> None:

@@ -67,8 +67,8 @@ def full_mailbox() -> Counter[Any]:
 
 
 def fixed_deadline(patch: Patch) -> None:
-    async def wait(self: Prepare, processed: Callable[[], int], has_failed: Callable[[], bool]) -> bool:
-        return await unchanged(self, lambda: 0, has_failed)
+    async def wait(self: Prepare, processed: Callable[[], int], has_failed: Callable[[], bool], look: Callable[[], None]) -> bool:
+        return await unchanged(self, lambda: 0, has_failed, look)
 
     unchanged = Prepare.wait
     patch.setattr(Prepare, "wait", wait)
