@@ -22,7 +22,6 @@ from engine.runtime.run_context import RunContext
 from engine.topology import ComponentSpec
 from engine.topology.task_port import RunPort
 
-
 _REFUSES_EMITS: Final = ContextVar("stormcell_refuses_emits", default=False)
 
 

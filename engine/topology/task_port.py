@@ -251,7 +251,7 @@ class BoltPort(Protocol):
         """Fail the inputs of no tree that have been with the instance for longer than T, as the trees of others time out."""
 
     def refuse(self, reasons: "Mapping[tuple[str, str], Failure] | None") -> None:
-        """Fail the next inputs of no tree from these (component, stream) with the reasons, before they reach the instance. None: take all."""
+        """Fail the next inputs of no tree from these (component, stream) with the reasons, before their calls. None: take all."""
 
     def note_progress(self) -> None:
         """Count what the task has acked until now as progress, because its changes are committed (ACK-12)."""

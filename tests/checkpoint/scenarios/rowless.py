@@ -70,7 +70,7 @@ def a_window_fails_once() -> Counter[Any]:
 
 
 def inputs_are_known_by_values(patch: Patch) -> None:
-    add = RowlessInputs._add  # noqa: SLF001 - the rule in question
+    add = RowlessInputs._add
 
     def add_by_values(self: RowlessInputs, failed: FailedInput) -> None:
         add(self, failed._replace(place=(*failed.place[:2], repr(failed.row.row[0]))))
