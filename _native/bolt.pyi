@@ -119,7 +119,7 @@ class BoltCore(TaskCore):
         """Fail the taken tuples of no tree that are older than limit_secs, except those in `waiting`. Later settles are ignored."""
 
     def refuse(self, reasons: dict[tuple[str, str], Any] | None) -> None:
-        """Fail the next inputs of no tree from these (component, stream) with the reasons, before they reach the instance. None: take all."""
+        """Fail the next inputs of no tree from these (component, stream) with the reasons, before their calls. None: take all."""
 
     def lose(self, tup: Tuple) -> None:
         """Drop a taken tuple as if it had never arrived, so its trees time out. For fault injection."""

@@ -850,7 +850,7 @@ cdef class BoltCore(TaskCore):
                 self.note_rootless(tup, reason)
 
     def refuse(self, dict reasons):
-        """Fail the next inputs of no tree from these (component, stream) with the reasons, before they reach the instance. None: take all."""
+        """Fail the next inputs of no tree from these (component, stream) with the reasons, before their calls. None: take all."""
         self.refused = reasons
         if reasons is not None:
             self.rare_paths |= HOLDS

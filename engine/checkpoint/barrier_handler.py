@@ -376,8 +376,8 @@ class StatefulBarrierHandler(DurableBarrierHandler):
     async def _call_pre_commit(self, txid: int) -> None:
         """Call the hook. Beside exact spouts it may not emit: nothing emits this again if the next interval is repeated."""
         error = FatalError(
-            f"bolt {self._context.component_id!r}: pre_commit({txid}) emits what belongs to the next interval, and is lost if that is repeated",
-            hint="Emit in execute(), at a tick or in pre_prepare(). What must happen only behind the commit is the work of a committer.",
+            f"bolt {self._context.component_id!r}: pre_commit({txid}) emits, but this belongs to the next interval, and may be lost",
+            hint="Emit in execute(), at a tick or in pre_prepare(). What must follow the commit is the work of a committer.",
         )
         with self._port.refusing_emits(error) if self._checkpoints.sources else nullcontext():
             await self._call_hook(self._bolt.pre_commit, txid)

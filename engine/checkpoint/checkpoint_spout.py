@@ -107,8 +107,8 @@ class CheckpointSpout(Spout, SpoutPortUser):
         sending.add_done_callback(self._check_sources)
         try:
             passes = checkpoints.sources.passes
-            wait = checkpoints.prepare.wait(self._progress_of_prepare, lambda: passes.have_failed, passes.rowless.fail_overdue)
-            if not await wait:
+            look = passes.rowless.fail_overdue
+            if not await checkpoints.prepare.wait(self._progress_of_prepare, lambda: passes.have_failed, look):
                 return Event.FAILED
             for source in checkpoints.sources.tasks:
                 await source.verdicts_arrived()

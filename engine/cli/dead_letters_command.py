@@ -240,7 +240,7 @@ async def retry_letters(provider: StateProvider, topology: str | None, names: Se
             raise StateError(f"the values of the dead letter {shown_name(name)} could not be stored, so it cannot be retried")
         if not found.has_position(row.source):
             text = f"the dead letter {shown_name(name)} is an input from {row.source!r}, which is no spout with positions"
-            hint = "Only a spout can emit a row again. Process a result of a bolt by hand (`dead-letters show`), then drop the letter."
+            hint = "Only a spout can emit a row again. Process the values of a bolt's result by hand, then drop the letter."
             raise StateError(text, hint=hint)
     if wanted:
         await _write(provider, found, {retry_name(name): True for name in wanted})

@@ -254,7 +254,7 @@ class BoltPort(Protocol):
         """Fail the inputs of no tree that have been with the instance for longer than T, as the trees of others time out."""
 
     def refuse(self, reasons: "Mapping[tuple[str, str], Failure] | None") -> None:
-        """Fail the next inputs of no tree from these (component, stream) before they reach the instance. None: take all."""
+        """Fail the next inputs of no tree from these (component, stream) with the reasons, before their calls. None: take all."""
 
     def note_progress(self) -> None:
         """Count what the task has acked until now as progress, because its changes are committed (ACK-12)."""
@@ -347,10 +347,7 @@ class SourceHandler(ABC):
 
     @abstractmethod
     def note_failed(self, row: tuple[tuple[Any, ...], str, Any, Any], failure: Failure, *, had_no_effect: bool) -> None:
-        """Note that the tree of a row has failed.
-
-        had_no_effect: all its tuples are settled, and none of them has reached a bolt that keeps something of it.
-        """
+        """Note a failed tree. had_no_effect: its tuples are settled, and none of them has reached a bolt that keeps something of it."""
 
     @abstractmethod
     def give_up(self, values: tuple[Any, ...], failure: Failure) -> None:

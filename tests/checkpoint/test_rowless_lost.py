@@ -1,4 +1,4 @@
-"""Inputs of no row that are lost in other ways than by a failure: with their task, forgotten, overdue, acked by a call that raises."""
+"""Inputs of no row that are lost without a `fail`: with their task, forgotten, overdue, acked by a call that raises (EO-6)."""
 
 import asyncio
 import os
@@ -230,7 +230,7 @@ def test_a_letter_of_an_input_of_no_row_is_not_retried_and_the_reason_is_told(tm
     run_windows(type("Sink", (Forgets,), {"left": [BAD] * 1000}), state_provider=url)
     _, shown = run_command(capsys, "dead-letters", "retry", url, "--all", status=2)
     assert "is an input from 'windows', which is no spout with positions" in shown
-    assert "For a result of a bolt, process the values by hand" in shown
+    assert "Process the values of a bolt's result by hand" in shown
 
 
 class EmitsBehindTheCommit(StatefulBolt):
