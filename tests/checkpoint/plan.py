@@ -12,7 +12,7 @@ from tests.checkpoint import process
 from tests.checkpoint.committer_world import NAME, NO_FAULTS, CommitterFaults, CommitterPlan, draw_committer, draw_faults
 from tests.checkpoint.process import PROVIDER
 from tests.checkpoint.slow_store import StoreStrike
-from tests.checkpoint.world import World, behind_a_stateless_bolt, draw_world
+from tests.checkpoint.world import BoltPlan, Remember, Tells, World, behind_a_stateless_bolt, draw_world
 from tests.simulation.plan import ChildKill, TaskRestart
 
 MESSAGES: Final = (5, 20, 40)
@@ -78,6 +78,8 @@ def draw_plan(seed: int, *, is_calm: bool | None = None) -> Plan:
         source.pace_secs, source.draws = draws.choice([0.0, 0.01, 0.1, 0.5]), random.Random(f"{seed} pace of {source.name}")
         rewinds = random.Random(f"{seed} positions of {source.name}")
         source.rewinds, source.has_ids = owes or rewinds.random() < 0.5, rewinds.random() < 0.5
+    if all(source.rewinds for source in world.sources):
+        world.bolts = _some_without_anchors(random.Random(f"{seed} anchors"), world.bolts)
     deaths = 0 if calm else draws.choice([0, 0, 0, 1, 1, 2, 3])
     resident, fold_txids, base = draws.random() < 0.5, draws.choice([1, 2, 4, 30]), _drawn_config(draws, is_calm=calm)
     processes = [_drawn_process(draws, world, base, is_calm=calm, dies=number < deaths) for number in range(deaths)]
@@ -87,6 +89,13 @@ def draw_plan(seed: int, *, is_calm: bool | None = None) -> Plan:
         processes = [replace(process, fails_early=owes or early.random() < 0.4) for process in processes]
     processes.append(_drawn_process(draws, world, base, is_calm=True, dies=False))
     return _with_committer(Plan(seed, world, resident, fold_txids, calm, processes))
+
+
+def _some_without_anchors(draws: random.Random, bolts: Sequence[BoltPlan]) -> list[BoltPlan]:
+    """Let some stateful bolts emit without anchors, in a third of the topologies."""
+    if draws.random() < 0.67:
+        return list(bolts)
+    return [replace(bolt, kind=Tells) if bolt.kind is Remember and draws.random() < 0.7 else bolt for bolt in bolts]
 
 
 def _with_committer(plan: Plan) -> Plan:

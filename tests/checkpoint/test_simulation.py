@@ -5,7 +5,7 @@ import pytest
 from tests.checkpoint.plan import draw_plan
 from tests.checkpoint.process_plan import MOMENTS, draw_process_plan
 from tests.checkpoint.simulate import simulate
-from tests.checkpoint.world import PassOn, PassOnLater, PassOnMany, Remember, RememberByParts, RememberMany
+from tests.checkpoint.world import PassOn, PassOnLater, PassOnMany, Remember, RememberByParts, RememberMany, Tells
 from tests.tiers import cases
 
 CALM_RUNS = cases(40)
@@ -45,7 +45,7 @@ def test_plans_with_processes_contain_every_kind_of_bolt_and_every_moment_of_a_k
     processes = [process for plan in plans for process in plan.processes]
 
     kinds = {bolt.kind for plan in plans for bolt in plan.world.bolts if bolt.processes}
-    assert kinds == {Remember, RememberByParts, RememberMany, PassOn, PassOnLater, PassOnMany}
+    assert kinds == {Remember, RememberByParts, RememberMany, Tells, PassOn, PassOnLater, PassOnMany}
     assert all(any(bolt.processes for bolt in plan.world.stateful) for plan in plans)
     assert {kill.message for process in processes for kill in process.child_kills} == {None, *MOMENTS}
     assert any(process.restarts for process in processes)

@@ -235,10 +235,14 @@ class Remember(StatefulBolt):
             self.collector.fail(tup)
             return
         self.count(tup["key"], tup["message"])
-        self.collector.emit(tup.values, tup)
-        for task in chosen_tasks(self.context, self.direct, tup):
-            self.collector.emit_direct(task, tup.values, tup, "direct")
+        self.tell(tup, tup)
         self.collector.ack(tup)
+
+    def tell(self, tup: Tuple, anchors: Any) -> None:
+        """Pass on a message."""
+        self.collector.emit(tup.values, anchors)
+        for task in chosen_tasks(self.context, self.direct, tup):
+            self.collector.emit_direct(task, tup.values, anchors, "direct")
 
     def count(self, key: Any, message: str) -> None:
         """Add a message to the list of its key."""
@@ -266,6 +270,13 @@ class Remember(StatefulBolt):
     async def pre_rollback(self) -> None:
         self.witness.rolls_back(self.task)
         await self.chance.wait()
+
+
+class Tells(Remember):
+    """Passes on its messages without an anchor, as a window does with its results. So no source knows what becomes of them (EO-6)."""
+
+    def tell(self, tup: Tuple, anchors: Any) -> None:
+        super().tell(tup, ())
 
 
 class RememberByParts(Remember):
