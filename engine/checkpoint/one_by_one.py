@@ -99,8 +99,10 @@ class OneByOne:
         self._starts = 0
         self._has_noted_start = False
         self.is_cautious = False
-        """True if all rows go alone, because the last processes have died before a commit. It ends with a commit, so that a process
-        which dies before it has always named its row."""
+        """True if all rows go alone, because the last processes have died before a commit.
+
+        It ends with a commit, so a process that dies before it has always named its row.
+        """
         self._left = self._most = 0
         """Rows that still go alone before this ends, and how many they were at first. Less than 0 at the end of the last interval."""
 

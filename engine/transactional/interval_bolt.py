@@ -257,8 +257,11 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
         return again
 
     async def _staged_pieces(self, interval: Interval) -> Sequence[bytes]:
-        blobs = []
-        for piece in interval.instance.stage():  # type: ignore[attr-defined]
+        blobs, pieces = [], interval.instance.stage()  # type: ignore[attr-defined]
+        if not isinstance(pieces, Iterable):
+            text = f"the committer {self._spec.component_id!r}: stage() returned {safe_repr(pieces)}, which is not iterable"
+            raise FatalError(text, hint="Write a plain method that returns or yields the pieces. What takes time belongs into publish().")
+        for piece in pieces:
             try:
                 blobs.append(self._codec.encode(piece))
             except Unencodable as error:

@@ -315,6 +315,18 @@ def test_a_refused_row_is_one_letter_although_publishing_the_others_is_repeated(
     assert (letters.stored, letters.given_up) == (4, 4)
 
 
+def test_an_async_stage_ends_the_run_with_advice() -> None:
+    class Stages(Writing):
+        async def stage(self) -> Any:
+            yield self.rows
+
+        async def publish(self, pieces: Any) -> None:
+            """Not called."""
+
+    with pytest.raises(ComponentError, match=r"stage\(\) returned <async_generator .* is not iterable"):
+        run_topology(topology(lambda: Stages(Target())))
+
+
 @pytest.mark.parametrize("number", [-1, ROWS])
 def test_bad_rows_that_the_instance_has_not_executed_end_the_run(number: int) -> None:
     class Refusing(Writing):
