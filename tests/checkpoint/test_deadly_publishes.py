@@ -101,7 +101,7 @@ def publishing_in(entries: dict[str, object]) -> Publishing | None:
 
 
 @pytest.mark.guarantee("EO-9", "EO-11")
-@pytest.mark.parametrize(("kind", "tasks"), [("own", 3), ("sql", 1), ("refusing", 1)])
+@pytest.mark.parametrize(("kind", "tasks"), [("own", 3), ("sql", 1), pytest.param("refusing", 1, marks=pytest.mark.deep)])
 async def test_a_row_that_ends_each_process_which_publishes_it_is_told_and_can_be_given_up(kind: str, tasks: int, tmp_path: Path) -> None:
     play = Play(tmp_path, kind, tasks)
     for deaths in (0, 1, 2):  # the first process has found no COMMITTING
@@ -132,7 +132,13 @@ async def test_a_row_that_ends_each_process_which_publishes_it_is_told_and_can_b
 @pytest.mark.guarantee("EO-11")
 @pytest.mark.parametrize(
     ("step", "number"),
-    [("before the claim", 1), ("after the claim", 1), ("after the claim", 3), ("before the write", 1), ("after the write", 1)],
+    [
+        pytest.param("before the claim", 1, marks=pytest.mark.deep),
+        pytest.param("after the claim", 1, marks=pytest.mark.deep),
+        pytest.param("after the claim", 3, marks=pytest.mark.deep),
+        ("before the write", 1),
+        ("after the write", 1),
+    ],
 )
 async def test_a_kill_of_the_command_loses_and_doubles_nothing(step: str, number: int, tmp_path: Path) -> None:
     play = Play(tmp_path, "own")

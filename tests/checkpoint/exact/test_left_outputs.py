@@ -9,6 +9,6 @@ from tests.checkpoint.test_committer_restarts import leave_output_of_a_task_that
 
 
 @pytest.mark.guarantee("EO-9")
-@pytest.mark.parametrize("behind", [0, 1])
+@pytest.mark.parametrize("behind", [pytest.param(0, marks=pytest.mark.deep), 1])
 def test_output_that_never_counted_is_dropped_although_its_task_exists_no_longer(behind: int, redis: str) -> None:
     leave_output_of_a_task_that_is_gone(behind, Config(state_provider=f"{redis}?prefix={secrets.token_hex(4)}"))
