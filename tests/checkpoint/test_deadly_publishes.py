@@ -133,8 +133,8 @@ async def test_a_row_that_ends_each_process_which_publishes_it_is_told_and_can_b
 @pytest.mark.parametrize(
     ("step", "number"),
     [
-        pytest.param("before the claim", 1, marks=pytest.mark.deep),
-        pytest.param("after the claim", 1, marks=pytest.mark.deep),
+        pytest.param("before the claim", 1, marks=pytest.mark.soak),  # like the next one
+        pytest.param("after the claim", 1, marks=pytest.mark.soak),
         pytest.param("after the claim", 3, marks=pytest.mark.deep),
         ("before the write", 1),
         ("after the write", 1),
