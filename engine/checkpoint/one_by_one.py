@@ -115,6 +115,17 @@ class OneByOne:
     def begin_pass(self) -> None:
         """Begin a pass."""
         self.is_over = False
+        self._hold(on=False)
+
+    def hold(self) -> None:
+        """Hold all spouts until the next rows have gone alone, because as many are kept back as go before a barrier."""
+        self._hold(on=True)
+
+    def _hold(self, *, on: bool) -> None:
+        if self.is_under_way is not on:
+            assert self._note_hold is not None
+            self.is_under_way = on
+            self._note_hold()
 
     async def emit(self, task: AloneTask) -> None:
         """Emit the rows that a task has kept back, one after the other, while all spouts are held."""
@@ -135,14 +146,11 @@ class OneByOne:
 
     @contextmanager
     def _held(self) -> Iterator[None]:
-        assert self._note_hold is not None
-        self.is_under_way = True
-        self._note_hold()
+        self._hold(on=True)
         try:
             yield
         finally:
-            self.is_under_way = False
-            self._note_hold()
+            self._hold(on=False)
 
     async def _wait_until_quiet(self, task: AloneTask, row: Row | None) -> None:
         """Wait until all inputs are settled. A bolt may never settle those of a row that has timed out."""

@@ -217,6 +217,7 @@ class SourceTask(SourceHandler):
             return False
         self.kept.add(row, is_last=self.rows.passes[key, 0] > 0)
         if is_cautious and len(self.kept) >= MOST_KEPT:
+            self._sources.one_by_one.hold()
             self._port.run.request_commit()
         return True
 

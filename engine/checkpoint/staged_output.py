@@ -52,6 +52,8 @@ class StagedOutputs:
         self._stores: dict[int, TaskStore] = {}
         self._unpublished: dict[int, StagedTask] = {}
         """By task index."""
+        self._rounds: dict[int, int] = {}
+        """The newest round of each task that has staged something in this process."""
         self._compared: set[int] = set()
 
     async def open(self, stores: SealedStores, patiently: Patiently, record: Record) -> None:
@@ -88,9 +90,10 @@ class StagedOutputs:
 
     async def stage(self, output: StagedTask) -> None:
         """Stage the output of a task durably, also an empty one, because a missing one counts as published."""
-        current = self._unpublished.get(output.task_index)
-        if current is None or current.round <= output.round:  # the write of an older round may be repeated for long
-            self._unpublished[output.task_index] = output
+        if output.round < self._rounds.get(output.task_index, 0):
+            return  # the write of an older round may be repeated for long, and what it would stage may be published already
+        self._rounds[output.task_index] = output.round
+        self._unpublished[output.task_index] = output
         await self._stores[output.task_index].stage(output.txid, output.round, _each(output.blobs or (NOTHING,)))
 
     def of(self, task_index: int) -> StagedTask:

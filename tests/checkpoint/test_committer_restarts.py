@@ -186,6 +186,9 @@ async def test_the_late_write_of_an_older_round_is_not_what_is_published() -> No
     await outputs.stage(newer)
     await outputs.stage(older)
     assert outputs.unpublished(0, 1) == [newer]
+    await outputs.drop(newer)
+    await outputs.stage(older)
+    assert outputs.unpublished(0, 1) == [], "published once more, because another task has to publish again"
 
 
 def test_a_second_run_without_a_durable_store_is_told_of_it(tmp_path: Path) -> None:
