@@ -250,7 +250,7 @@ class Letters:
         if letters:
             self._given_up += len(letters)
             by_component = Counter(letter.component_id for letter in letters)
-            told = ", ".join(f"{count:,} of {component!r}" for component, count in sorted(by_component.items()))
+            told = ", ".join(f"{count:,} row{'s' * (count > 1)} of {component!r}" for component, count in sorted(by_component.items()))
             LOGGER.warning("checkpoint %d of %r is committed without %s. They are dead letters now: python -m engine dead-letters.", txid,
                            self._topology_name, told)  # fmt: skip
 
