@@ -18,7 +18,8 @@ cdef enum BoltOutcome:
 
 cdef class BoltCore(TaskCore):
     cdef readonly Mailbox mailbox
-    cdef TakenTuples taken_list      # tuples that the task has taken and not settled
+    cdef TakenTuples taken_list      # tuples that the task has taken and not settled, and marks that wait for them
+    cdef readonly object marks       # deque: the marks among them, oldest first
     cdef UserMethod execute          # of the instance; None before the first
     cdef bint basic                  # the core anchors and acks for the bolt (ACK-11)
     cdef readonly Tuple current      # input of the running or last call
@@ -70,6 +71,7 @@ cdef class BoltCore(TaskCore):
     cdef bint is_control(self) noexcept
     cdef PyObject* take_past_holds(self) except? NULL
     cdef bint refuses(self, Tuple tup) except -1
+    cdef int look_for_due_mark(self) except -1
     cdef int note_rootless(self, Tuple tup, object reason) except -1
     cdef int call(self, Tuple tup) except -1
     cdef int call_basic(self, Tuple tup, object result) except -1

@@ -1,3 +1,4 @@
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any, final
@@ -69,6 +70,10 @@ class BoltCore(TaskCore):
         The changes of the call to the state are undone. Its emits are taken back. They stay if the call has acked a tuple, was
         awaited, or has let another task send to the same mailboxes.
         """
+
+    @property
+    def marks(self) -> deque[Tuple]:
+        """Marks that wait until all earlier inputs are settled, oldest first."""
 
     @property
     def retrying(self) -> int:

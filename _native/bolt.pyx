@@ -3,6 +3,7 @@
 `run_burst` takes tuples and calls `execute`. User code calls emit, ack and fail of `BoltCollector`. The core belongs to the task and outlives
 its instances. Tuples that an instance has taken fail with it (ACK-15).
 """
+from collections import deque
 from types import GeneratorType as _GeneratorType
 
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE, PyList_New, PyList_SET_ITEM
@@ -16,11 +17,11 @@ from _native.ids cimport draw_edge
 from _native.queues cimport (ACK, FAIL, RESET, SETTLED_AT, HeldTuples, Mailbox, Signal, SignalKind, SignalRing, has_drained, post_tuple,
                              send_signal, send_signal_with, take_tuple)
 from _native.state cimport Layers, is_foreign, keep_changes
-from _native.task cimport (GUARDS, HOLDS, TRACES, Outlet, OutStream, TaskCore, UserMethod, acker_ring, call_one, check_thread,
+from _native.task cimport (GUARDS, HOLDS, MARKED, TRACES, Outlet, OutStream, TaskCore, UserMethod, acker_ring, call_one, check_thread,
                            checked_values, deliver, pick_for_value, pick_target, signal_acker)
 from _native.timing cimport LatencyHistogram, record_latency
 from _native.tuples cimport (FAILED_WITH_TASK, IS_CONTROL, IS_TICK, MANY_ROOTS, ONE_VALUE, REPORTS_SETTLE, SAMPLED, SETTLED, TAKEN, WAITING,
-                             Roots, Source, Tuple, add_root, add_taken, list_oldest, list_taken, new_tuple, remove_taken)
+                             Roots, Source, Tuple, add_root, add_taken, is_mark, list_oldest, list_taken, new_tuple, remove_taken)
 
 cdef type GeneratorType = _GeneratorType
 cdef str DEFAULT = "default"
@@ -79,6 +80,7 @@ cdef class BoltCore(TaskCore):
         self.upstream, self.settle_rings, self.failures = {}, {}, {}
         self.process_latency = LatencyHistogram()
         self.singly = []
+        self.marks = deque()
 
     def bind(self, execute, *, bint basic, Py_ssize_t burst_rows=0, settler=None):
         """Serve a new instance. Store its `execute`, and whether the core anchors and acks for it.
@@ -461,9 +463,10 @@ cdef class BoltCore(TaskCore):
 
     cdef bint is_control(self) noexcept:
         """Return True for a control tuple. After a tick, allow `post_tick` to post the next one."""
-        if self.current.flags & IS_TICK:
-            self.tick_waits = False
-        return (self.current.flags & IS_CONTROL) != 0
+        if self.current.flags & IS_CONTROL:
+            return True
+        self.tick_waits = False
+        return False
 
     cdef PyObject* take_past_holds(self) except? NULL:
         """Return the next tuple while a source is held or the gate is closed. Released tuples come first. Returns a new reference."""
@@ -550,14 +553,15 @@ cdef class BoltCore(TaskCore):
             return None
         tup = <Tuple>raw
         Py_DECREF(tup)
+        if tup.flags & IS_CONTROL:
+            return tup
         if tup.flags & IS_TICK:
             self.tick_waits = False
-        elif not tup.flags & IS_CONTROL:
+        else:
             add_taken(&self.taken_list, tup, self.now_ms)
             self.take_sample(tup, self.turn_start)
-        if not tup.flags & IS_CONTROL:
-            self.executed += 1
-            self.begin_guard()
+        self.executed += 1
+        self.begin_guard()
         return tup
 
     def end_call(self, double secs, given=None):
@@ -656,7 +660,7 @@ cdef class BoltCore(TaskCore):
 
     cdef int ack_tuple(self, Tuple tup) except -1:
         """Ack a tuple for the user's code. The acks of a call with a state leave when it returns."""
-        return self.ack_as(tup, self.rare_paths & (GUARDS | TRACES))
+        return self.ack_as(tup, self.rare_paths & (GUARDS | TRACES | MARKED))
 
     cdef int ack_now(self, Tuple tup) except -1:
         """Ack a tuple for a call that has returned."""
@@ -677,7 +681,9 @@ cdef class BoltCore(TaskCore):
         return 0
 
     cdef int ack_rarely(self, Tuple tup, uint32_t rare) except -1:
-        """Ack a tuple with several roots, a trace or a report, or in a call with a state."""
+        """Ack a tuple with several roots, a trace or a report, in a call with a state, or in front of a mark."""
+        if rare & MARKED:
+            self.look_for_due_mark()
         if rare & TRACES and tup.root != 0:
             self.trace("acked", tup.roots, self.task_id)
         if tup.flags & REPORTS_SETTLE:
@@ -716,6 +722,8 @@ cdef class BoltCore(TaskCore):
             return 0
         remove_taken(&self.taken_list, tup, SETTLED)
         self.count_failure(reason)
+        if self.rare_paths & MARKED:
+            self.look_for_due_mark()
         if tup.flags & SAMPLED:
             self.end_sample(tup)
         if self.rare_paths & TRACES and tup.root != 0:
@@ -723,6 +731,12 @@ cdef class BoltCore(TaskCore):
         if tup.root == 0:
             return self.note_rootless(tup, reason)
         return self.signal_roots(tup, FAIL, reason)
+
+    cdef int look_for_due_mark(self) except -1:
+        """Wake the executor if a mark is the oldest input now."""
+        if self.taken_list.oldest != NULL and is_mark(<Tuple>self.taken_list.oldest):
+            self.mailbox.on_wake()
+        return 0
 
     cdef int note_rootless(self, Tuple tup, object reason) except -1:
         """Report a failed input of no tree, because no acker knows of it."""
@@ -844,7 +858,9 @@ cdef class BoltCore(TaskCore):
         cdef Tuple tup
         cdef double now_secs = self.now()
         for tup in list_taken(&self.taken_list):
-            if tup.root == 0 and self.ms_taken(tup, now_secs) >= limit_secs * 1000.0 and tup not in waiting and tup not in self.singly:
+            if tup.root != 0 or is_mark(tup) or self.ms_taken(tup, now_secs) < limit_secs * 1000.0:
+                continue
+            if tup not in waiting and tup not in self.singly:
                 remove_taken(&self.taken_list, tup, FAILED_WITH_TASK)
                 self.count_failure(reason)
                 self.note_rootless(tup, reason)
@@ -863,7 +879,10 @@ cdef class BoltCore(TaskCore):
         self.undo_call(reason)
         for tup in list_taken(&self.taken_list):
             remove_taken(&self.taken_list, tup, FAILED_WITH_TASK)
-            self.count_failure(reason)
+            if not is_mark(tup):
+                self.count_failure(reason)
+        self.marks.clear()
+        self.rare_paths &= ~<uint32_t>MARKED
 
     def drop_inputs(self, reason):
         """Drop all inputs that wait or are taken, without a signal. The spouts fail the trees themselves."""

@@ -15,7 +15,7 @@ from libc.stdint cimport int32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 cimport cython
 
-from _native.tuples cimport IS_CONTROL, Tuple
+from _native.tuples cimport IS_CONTROL, Tuple, is_mark
 
 
 cdef enum:
@@ -288,7 +288,7 @@ cdef class HeldTuples:
             sender.resume()
 
     def set_gate(self, bint closed):
-        """Hold back tuples of all sources except control tuples, or put the held tuples next in line, in order."""
+        """Hold back tuples of all sources except barriers, or put the held tuples next in line, in order."""
         if closed and self.gated is None:
             self.gated = deque()
         elif not closed and self.gated is not None:
@@ -298,7 +298,7 @@ cdef class HeldTuples:
     cdef bint holds_back(self, Tuple tup) except -1:
         """Hold tup back if the gate is closed, or its source is held."""
         if self.gated is not None:
-            if tup.flags & IS_CONTROL:
+            if tup.flags & IS_CONTROL and not is_mark(tup):
                 return False
             self.gated.append(tup)
             return True

@@ -24,7 +24,14 @@ cdef class SpoutCore(TaskCore):
     cdef uint64_t next_root                   # drawn before its tree opens, so that its slot is already in the cache
     cdef double nearly_empty_since            # time from which a large table of open trees has been nearly empty, below 0: it is not
     cdef list acked_now                       # message ids that are acked without an acker (ACK-6)
-    cdef public bint keeps_rows               # the message id of each row is (values, stream, message id, row_mark), and each row has a tree
+    cdef bint emits_rarely                    # `keeps_rows` or `has_times`
+    cdef bint has_times                       # a stream has a RowStamp
+    cdef public object on_refused                    # (values, row id, error) -> Failure of a row that a stamp refuses, or None: it has left elsewhere
+    cdef public dict held_ids                 # ids of failed rows that hold the watermark -> object that gets the `root` of their next tree
+    cdef uint64_t last_root                   # of the tree that was opened last
+    cdef uint64_t oldest_root                 # of the tree that `oldest_open` has found
+    cdef readonly double failed_since         # time of the emit of the tree that has failed last
+    cdef readonly bint keeps_rows             # the message id of each row is (values, stream, message id, row_mark), and each row has a tree
     cdef public object row_mark               # what `on_fail` learns of the rows that are emitted now
     cdef public object row_filter             # (values, stream, message_id) -> False for a row that is given up; None: all are emitted
     cdef set flushed_roots                    # marks of `begin_flush` whose verdicts are not back
@@ -64,6 +71,10 @@ cdef class SpoutCore(TaskCore):
     cdef uint64_t new_root(self, object message_id) except? 0
     cdef int note_opened(self, uint64_t root, object message_id) except -1
     cdef int ack_soon(self, object message_id) except -1
+    cdef int emit_stamped(self, tuple values, object message_id, object row_id, OutStream out) except -1
+    cdef int refuse_row(self, tuple values, object row_id, OutStream out, object error) except -1
+    cdef int note_again(self, object key) except -1
+    cdef int add_open(self, uint64_t root, object message_id) except -1
     cdef int open_tree(self, uint64_t root, uint64_t edges, object message_id) except -1
 
     cdef bint collect_acks(self) except -1

@@ -3,6 +3,7 @@ from typing import Any, final
 
 from _native.ids import EdgeIds
 from _native.queues import SignalRing
+from _native.row_stamp import RowStamp
 from _native.tables import RootTable
 from _native.task import BoltBacklog, TaskCore
 from _native.timing import LatencyHistogram
@@ -21,7 +22,8 @@ class SpoutCore(TaskCore):
 
     polling: bool
     max_pending: int
-    keeps_rows: bool
+    on_refused: Callable[[tuple[Any, ...], Any, Exception], object] | None
+    held_ids: dict[Any, Any] | None
     row_mark: object
     row_filter: Callable[[tuple[Any, ...], str, Any], bool] | None
     acker_failure: object
@@ -59,6 +61,24 @@ class SpoutCore(TaskCore):
 
         With a message id, the tuples form a tree with its own timeout.
         """
+
+    @property
+    def keeps_rows(self) -> bool: ...
+    def keep_rows(self, on: bool) -> None:
+        """Keep each row until its verdict: its message id is (values, stream, message id, row_mark), and each row has a tree."""
+
+    def set_stamps(self, stamps: dict[str, RowStamp]) -> None:
+        """Let these RowStamps make the rows of their streams, for a new instance."""
+
+    def oldest_open(self) -> float | None:
+        """Return the time of the emit of the oldest open tree that is not acked. None if there is none."""
+
+    def is_open(self, root: int) -> bool:
+        """Tell whether a tree is open, and not acked."""
+
+    @property
+    def failed_since(self) -> float:
+        """Time of the emit of the tree that has failed last."""
 
     def bind(
         self,

@@ -13,6 +13,7 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 cimport cython
 
 from _native.ids cimport draw_edge
+from _native.row_stamp cimport RowStamp
 from _native.queues cimport (ACKED, ACKER_DIED, DROP, FAILED, INIT, OWN_CLOCK, RELEASED, REPLY, SETTLED_AT, Signal, SignalRing,
                              move_signals, send_signal, send_signal_with)
 from _native.tables cimport ROOTS_AHEAD, RootSlot, RootTable, find_or_add_root, find_root, prefetch_root, remove_slot
@@ -23,6 +24,7 @@ from _native.tuples cimport IS_CONTROL, REPORTS_SETTLE, Tuple, new_tuple
 
 cdef str DEFAULT = "default"
 cdef uint64_t NO_LIMIT = <uint64_t>-1
+cdef uint64_t HELD_ACK = <uint64_t>1 << 63     # in the `extra` of an open tree, beside the time of its emit: it is acked, and waits for a commit
 
 cdef enum:
     ACKS_PER_LAP = 4096        # acks that a burst spout collects at the begin of a turn
@@ -47,18 +49,35 @@ cdef class OpenTrees(RootTable):
         return [self.slots[i].root for i in range(self.mask + 1) if self.slots[i].root]
 
 
+cdef inline double emitted_at(RootSlot* slot) noexcept:
+    """Return the time of the emit of an open tree, in seconds."""
+    cdef uint64_t bits = slot.extra & ~HELD_ACK
+    return (<double*>&bits)[0]
+
+
 cdef inline int emit_one(SpoutCore core, OutStream out, tuple values, object message_id) except -1:
     """Emit checked values."""
-    return emit_now(core, out, values, message_id) if not core.keeps_rows else emit_kept(core, out, values, message_id)
+    return emit_now(core, out, values, message_id) if not core.emits_rarely else emit_rarely(core, out, values, message_id)
 
 
-cdef int emit_kept(SpoutCore core, OutStream out, tuple values, object message_id) except -1:
-    """Emit checked values, unless the filter of rows drops them, with a message id that has the row."""
+cdef int emit_rarely(SpoutCore core, OutStream out, tuple values, object message_id) except -1:
+    """Emit checked values of a spout that keeps its rows, or whose rows have times.
+
+    The filter of rows may drop them. The message id of a kept row has the row itself, as the spout has emitted it.
+    """
+    cdef object row_id = message_id
     if out.only is None and out.direct:
         raise core.misuse("direct_stream", stream=out.origin.stream)
-    if core.row_filter is not None and not core.row_filter(values, out.origin.stream, message_id):
-        return 0
-    return emit_now(core, out, values, (values, out.origin.stream, message_id, core.row_mark))
+    if core.keeps_rows:
+        if core.row_filter is not None and not core.row_filter(values, out.origin.stream, message_id):
+            return 0
+        row_id = (values, out.origin.stream, message_id, core.row_mark)
+    if out.stamp is None:
+        return emit_now(core, out, values, row_id)
+    core.emit_stamped(values, message_id, row_id, out)
+    if core.held_ids and not core.keeps_rows:
+        core.note_again(message_id)
+    return 0
 
 
 cdef inline int emit_now(SpoutCore core, OutStream out, tuple values, object message_id) except -1:
@@ -175,7 +194,88 @@ cdef class SpoutCore(TaskCore):
         check_thread(self)
         if out.direct:
             raise self.misuse("direct_stream", stream=row[1])
-        self.emit_to(checked_values(self, row[0], out), row, out, None)
+        if out.stamp is None:
+            self.emit_to(checked_values(self, row[0], out), row, out, None)
+        else:
+            self.emit_stamped(checked_values(self, row[0], out), row[2], row, out)
+            if self.held_ids:
+                self.note_again(row[3])
+
+    # Event time
+
+    def set_stamps(self, dict stamps not None):
+        """Let these RowStamps make the rows of their streams, for a new instance."""
+        cdef OutStream out
+        for name, stamp in stamps.items():
+            out = self.stream_of(name)
+            out.stamp = <RowStamp?>stamp
+        self.has_times = bool(stamps)
+        self.emits_rarely = self.keeps_rows or self.has_times
+
+    def keep_rows(self, bint on):
+        """Keep each row until its verdict: its message id is (values, stream, message id, row_mark), and each row has a tree."""
+        self.keeps_rows = on
+        self.emits_rarely = on or self.has_times
+
+    cdef int emit_stamped(self, tuple values, object message_id, object row_id, OutStream out) except -1:
+        """Emit what the stamp makes of a row: nothing, one tuple, or several tuples of one tree. A row that it refuses fails."""
+        cdef uint64_t root = 0, edges = 0
+        try:
+            made = out.stamp.stamp(values, message_id)
+        except Exception as error:
+            return self.refuse_row(values, row_id, out, error)
+        if type(made) is tuple:
+            return emit_now(self, out, <tuple>made, row_id)
+        if len(made) == 1:
+            return emit_now(self, out, <tuple>made[0], row_id)
+        chosen = [(row, outlet, target) for row in made for outlet in out.outlets for target in self.choose_targets(outlet, row, None)]
+        self.emitted += max(1, len(made))
+        if row_id is not None and self.acker_count:
+            root = self.new_root(row_id)
+        for row, outlet, target in chosen:
+            edges ^= self.send_tuple(<Outlet>outlet, target, row, out, root)
+        if root != 0:
+            return self.open_tree(root, edges, row_id)
+        return self.ack_soon(row_id) if row_id is not None else 0
+
+    cdef int note_again(self, object key) except -1:
+        """Note the tree of a row that has failed before, because it holds the watermark until its verdict."""
+        try:
+            held = self.held_ids.get(key)
+        except TypeError:      # it cannot be hashed, so it is not there
+            return 0
+        if held is not None:
+            held.root = self.last_root
+        return 0
+
+    cdef int refuse_row(self, tuple values, object row_id, OutStream out, object error) except -1:
+        """Let a row fail that has no time, or of which no row can be made. It fails as if the first bolt had failed it."""
+        cdef uint64_t root
+        self.emitted += 1
+        failure = self.on_refused(values, row_id, error)
+        if row_id is None or failure is None:      # None: it has left on another stream
+            return 0
+        root = self.new_root(row_id)
+        self.add_open(root, row_id)
+        return send_signal_with(self.verdicts, FAILED, root, self.task_id, failure, 1)
+
+    def oldest_open(self):
+        """Return the time of the emit of the oldest open tree that is not acked. None if there is none."""
+        cdef RootSlot* slot = find_root(self.open_trees, self.oldest_root) if self.oldest_root else NULL
+        cdef Py_ssize_t i
+        if slot == NULL or slot.extra & HELD_ACK:
+            slot = NULL
+            for i in range(self.open_trees.mask + 1):
+                if self.open_trees.slots[i].root and not self.open_trees.slots[i].extra & HELD_ACK:
+                    if slot == NULL or self.open_trees.slots[i].extra < slot.extra:      # bits of doubles above 0 have their order
+                        slot = &self.open_trees.slots[i]
+            self.oldest_root = 0 if slot == NULL else slot.root
+        return None if slot == NULL else emitted_at(slot)
+
+    def is_open(self, uint64_t root):
+        """Tell whether a tree is open, and not acked."""
+        cdef RootSlot* slot = find_root(self.open_trees, root)
+        return slot != NULL and not slot.extra & HELD_ACK
 
     cdef int emit_to(self, tuple values, object message_id, OutStream out, object direct_task) except -1:
         """Deliver values to every subscriber of out. With a message id, the tuples are the first of a tree (ACK-1)."""
@@ -198,6 +298,7 @@ cdef class SpoutCore(TaskCore):
     cdef uint64_t new_root(self, object message_id) except? 0:
         """Return an id for a new tree. Draw the next one too, so that its slot is in the cache when its tree opens."""
         cdef uint64_t root = self.next_root
+        self.last_root = root
         self.next_root = draw_edge(self.ids)
         prefetch_root(self.open_trees, self.next_root)
         if self.rare_paths & (TRACES | WATCHES):
@@ -239,17 +340,19 @@ cdef class SpoutCore(TaskCore):
 
     cdef int open_tree(self, uint64_t root, uint64_t edges, object message_id) except -1:
         """Add the tree, and signal its acker. A tree without tuples (a custom grouping chose no task) is done at once."""
-        cdef RootSlot* slot
-        cdef double at
         if edges == 0:
             self.ack_soon(message_id)
             return 0
-        slot = find_or_add_root(self.open_trees, root)
-        at = self.lap_start if self.in_burst else self.now()
+        self.add_open(root, message_id)
+        signal_acker(self, INIT, root, edges)
+        return 0
+
+    cdef inline int add_open(self, uint64_t root, object message_id) except -1:
+        cdef RootSlot* slot = find_or_add_root(self.open_trees, root)
+        cdef double at = self.lap_start if self.in_burst else self.now()
         Py_INCREF(message_id)
         slot.word = <uint64_t><size_t><PyObject*>message_id
         slot.extra = (<uint64_t*>&at)[0]
-        signal_acker(self, INIT, root, edges)
         return 0
 
     def emit_control(self, values, stream, message_id=None, timeout_secs=None):
@@ -462,7 +565,7 @@ cdef class SpoutCore(TaskCore):
             if slot != NULL:
                 self.acked_ids.append(<object><PyObject*><size_t>slot.word)
                 Py_DECREF(<object><PyObject*><size_t>slot.word)
-                record_latency(self.complete_latency, self.lap_start - (<double*>&slot.extra)[0])
+                record_latency(self.complete_latency, self.lap_start - emitted_at(slot))
                 remove_slot(self.open_trees, slot)
                 self.acked += 1
             elif self.flushed_roots:
@@ -507,7 +610,6 @@ cdef class SpoutCore(TaskCore):
     cdef object close_tree(self, uint64_t root, bint acked):
         """Close an open tree, and return its message id. Return this core if root is not open (a late signal, or a dead instance)."""
         cdef RootSlot* slot = find_root(self.open_trees, root)
-        cdef uint64_t bits
         if slot == NULL:
             if self.flushed_roots:
                 self.flushed_roots.discard(root)
@@ -515,8 +617,9 @@ cdef class SpoutCore(TaskCore):
         message_id = <object><PyObject*><size_t>slot.word
         Py_DECREF(message_id)
         if acked:
-            bits = slot.extra
-            record_latency(self.complete_latency, self.lap_start - (<double*>&bits)[0])
+            record_latency(self.complete_latency, self.lap_start - emitted_at(slot))
+        else:
+            self.failed_since = emitted_at(slot)
         remove_slot(self.open_trees, slot)
         return message_id
 
@@ -524,7 +627,7 @@ cdef class SpoutCore(TaskCore):
         """Report that a bolt task settled its part of an open tree at this time (task_port.on_settled)."""
         cdef RootSlot* slot = find_root(self.open_trees, root)
         if slot != NULL and self.on_settled is not None:
-            self.on_settled(<object><PyObject*><size_t>slot.word, task, at - (<double*>&slot.extra)[0])
+            self.on_settled(<object><PyObject*><size_t>slot.word, task, at - emitted_at(slot))
 
     cdef int note_reply(self, uint64_t root, int32_t task, object answer) except -1:
         """Pass on the answer of a bolt task to the control tuple of an open tree (task_port.reply)."""
@@ -601,6 +704,7 @@ cdef class SpoutCore(TaskCore):
     cdef int hold_ack(self, uint64_t root) except -1:
         cdef RootSlot* slot = find_root(self.open_trees, root)
         if slot != NULL:
+            slot.extra |= HELD_ACK
             send_signal(self.held_acks, RELEASED, root, 0, self.task_id)
             if self.on_held is not None:
                 self.on_held(<object><PyObject*><size_t>slot.word)
@@ -620,6 +724,7 @@ cdef class SpoutCore(TaskCore):
         cdef SignalRing ring = self.verdicts
         cdef Py_ssize_t at, kept = ring.head
         cdef Signal got
+        cdef RootSlot* slot
         for at in range(ring.head, ring.tail):
             got = ring.ring[at & ring.mask]
             if got.kind != ACKED:
@@ -627,6 +732,10 @@ cdef class SpoutCore(TaskCore):
                 kept += 1
             elif to is not None:
                 send_signal(to, RELEASED, got.root, 0, self.task_id)
+                if self.has_times:
+                    slot = find_root(self.open_trees, got.root)
+                    if slot != NULL:
+                        slot.extra |= HELD_ACK
         ring.tail = kept
         return 0
 

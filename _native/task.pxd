@@ -6,6 +6,7 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 from _native.hash cimport group_of, hash_ascii, is_ascii
 from _native.ids cimport EdgeIds
 from _native.queues cimport Backpressure, Mailbox, SignalKind, SignalRing, post_tuple, send_signal
+from _native.row_stamp cimport RowStamp
 from _native.tuples cimport IS_CONTROL, Source, Tuple
 
 cdef enum Choice:
@@ -55,10 +56,12 @@ cdef class Outlet:
 
 cdef class OutStream:
     cdef Source origin
-    cdef Py_ssize_t arity
+    cdef object given                # fields of an emit: those of the origin, unless a stamp makes other rows
+    cdef Py_ssize_t arity            # of `given`
     cdef readonly list outlets
     cdef Outlet only                 # the only outlet, if it chooses one task; else None
     cdef readonly bint direct
+    cdef RowStamp stamp              # makes the rows of a spout's stream that has an event time; None: rows are emitted as they are
     cdef dict origins                # target task -> Source, if the tuple must name its target; else None
 
 cdef class SentCounts:
@@ -105,6 +108,7 @@ cdef enum RarePath:           # bits of TaskCore.rare_paths; 0 is the plain path
     GUARDS = 4
     HOLDS = 8
     WATCHES = 16
+    MARKED = 32               # a bolt has marks on its list of taken inputs
 
 cdef class TaskCore:
     cdef readonly int32_t task_id

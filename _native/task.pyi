@@ -57,11 +57,18 @@ class Outlet:
 class OutStream:
     """One stream that a task emits, with its Source and the outlets of all subscribers.
 
-    `origins` is for a direct stream of a task in another process: the Source for each target task.
+    `origins` is for a direct stream of a task in another process: the Source for each target task. `given` are the fields that a spout emits, if
+    a RowStamp makes other rows of them.
     """
 
     def __init__(
-        self, origin: Source, outlets: list[Outlet], *, direct: bool = False, origins: dict[int, Source] | None = None
+        self,
+        origin: Source,
+        outlets: list[Outlet],
+        *,
+        direct: bool = False,
+        origins: dict[int, Source] | None = None,
+        given: object = None,
     ) -> None: ...
     @property
     def outlets(self) -> list[Outlet]: ...

@@ -158,14 +158,16 @@ cdef class Outlet:
 cdef class OutStream:
     """One stream that a task emits, with its Source and the outlets of all subscribers.
 
-    `origins` is for a direct stream of a task in another process: the Source for each target task.
+    `origins` is for a direct stream of a task in another process: the Source for each target task. `given` are the fields that a spout emits, if
+    a RowStamp makes other rows of them.
     """
 
-    def __init__(self, Source origin, list outlets, *, bint direct=False, dict origins=None):
+    def __init__(self, Source origin, list outlets, *, bint direct=False, dict origins=None, given=None):
         cdef Outlet outlet
         self.origins = origins
         self.origin = origin
-        self.arity = origin.arity
+        self.given = origin.fields if given is None else given
+        self.arity = origin.arity if given is None else len(given)
         self.outlets = outlets
         self.direct = direct
         self.only = None
@@ -270,8 +272,8 @@ cdef class TaskCore:
             if not isinstance(values, (tuple, list)):
                 raise self.misuse("not_values", stream=stream.origin.stream, values=values)
             values = tuple(values)
-        if len(<tuple>values) != stream.origin.arity:
-            raise self.misuse("arity", stream=stream.origin.stream, values=values, fields=stream.origin.fields)
+        if len(<tuple>values) != stream.arity:
+            raise self.misuse("arity", stream=stream.origin.stream, values=values, fields=stream.given)
         return <tuple>values
 
     cdef int wrong_thread(self) except -1:

@@ -16,6 +16,7 @@ cdef enum TupleFlag:
     MANY_ROOTS = 1         # `root` points to a Roots block
     IS_TICK = 2
     IS_CONTROL = 4         # a barrier or a batch report, which the executor handles instead of execute
+    IS_MARK = 6            # both bits: a watermark, which is ordered like a row (ET-1)
     REPORTS_SETTLE = 8     # this task reports the settle to the spout task (flow control)
     SAMPLED = 16           # its process latency is measured
     ONE_VALUE = 32         # `held` is the only value, because nobody has asked for the tuple of values yet
@@ -69,6 +70,10 @@ cdef int add_root(Tuple tup, uint64_t root, uint64_t edge) except -1
 cdef Tuple new_tuple(object held, Source origin, uint8_t flags)
 cdef list list_taken(TakenTuples* taken)
 cdef list list_oldest(TakenTuples* taken, Py_ssize_t most)
+
+
+cdef inline bint is_mark(Tuple tup) noexcept:
+    return (tup.flags & IS_MARK) == IS_MARK
 
 
 cdef inline tuple values_of(Tuple tup):

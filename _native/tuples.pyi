@@ -49,7 +49,13 @@ class Tuple:
         """True for a tick (`tick_tuple_freq_secs`). A tick has no values, and settling it has no effect."""
 
     @property
-    def is_control(self) -> bool: ...
+    def is_control(self) -> bool:
+        """True for a tuple that the executor handles: a barrier, a batch report, or a mark."""
+
+    @property
+    def is_mark(self) -> bool:
+        """True for a mark, which has a watermark."""
+
     @property
     def is_settled(self) -> bool:
         """True if the bolt or the engine has acked or failed the tuple."""

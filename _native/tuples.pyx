@@ -230,11 +230,17 @@ cdef class Tuple:
     @property
     def is_tick(self):
         """True for a tick (`tick_tuple_freq_secs`). A tick has no values, and settling it has no effect."""
-        return (self.flags & IS_TICK) != 0
+        return (self.flags & IS_MARK) == IS_TICK
 
     @property
     def is_control(self):
+        """True for a tuple that the executor handles: a barrier, a batch report, or a mark."""
         return (self.flags & IS_CONTROL) != 0
+
+    @property
+    def is_mark(self):
+        """True for a mark, which has a watermark."""
+        return is_mark(self)
 
     @property
     def is_settled(self):

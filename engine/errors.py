@@ -241,6 +241,14 @@ class StateFenced(StateError):
     """Another process has taken over the state, so this process must not write to it."""
 
 
+class EventTimeError(EngineError):
+    """A row has no time, or one that cannot be right."""
+
+
+class WrongTimeUnit(EventTimeError, FatalError):
+    """The times of a source seem to have another unit than its settings say. The run ends, because all its rows would be wrong."""
+
+
 class TupleFailed(EngineError):
     """The tree of a tuple failed. `failure` has the reason."""
 

@@ -18,6 +18,9 @@ CHECKPOINT_COMPONENT: Final = "__checkpoint"
 CHECKPOINT_STREAM: Final = "$checkpoint"
 """Stream of the checkpoint barriers."""
 
+MARK_STREAM: Final = "$mark"
+"""Stream of the marks, which carry watermarks."""
+
 SYSTEM_COMPONENT: Final = "__system"
 """Source of tuples that no component emits, such as ticks."""
 

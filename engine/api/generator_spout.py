@@ -264,6 +264,10 @@ class FromGenerator(BurstSpout, Generic[Items]):
         self._forget([message_id])
         self._give_up(row, self.context.failure or Failure(FAILED))
 
+    def sends_again(self, message_id: object) -> bool:
+        """Tell whether a row is kept for a retry."""
+        return message_id in self._open
+
     def _give_up(self, row: Row, failure: Failure) -> None:
         on_give_up = self._options.on_give_up
         if on_give_up is None:

@@ -1,12 +1,13 @@
 """`Spout` is the base class of all sources of tuples."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Hashable
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from engine.api.collector import SpoutCollector
 from engine.api.context import TaskContext
 from engine.api.fields import OutputFields
+from engine.event_time import EventTime
 
 OnError: TypeAlias = Literal["fail", "restart", "stop"]
 """Reaction to an exception of user code (ACK-12). The input fails in any case.
@@ -61,6 +62,9 @@ class Spout(ABC):
     on_error: OnError | None = None
     """Reaction to an exception of this spout. None: `Config.on_error`, "fail" by default."""
 
+    event_time: EventTime | None = None
+    """Where the rows have their times, and how far the watermark stays behind the greatest one (ET-1). None: they have none."""
+
     partitioned: ClassVar[bool] = False
     """True if the positions of this spout are dicts {partition: position}, so that its parallelism may change between runs (EO-8).
 
@@ -90,6 +94,22 @@ class Spout(ABC):
         super().__init_subclass__(**options)
         if "rewinds" not in vars(cls):
             cls.rewinds = callable(getattr(cls, "seek", None)) and callable(getattr(cls, "position", None))
+
+    def partitions(self) -> Collection[Hashable] | None:
+        """Return the partitions that this instance reads now (ET-3). None: it has no partitions, so all its rows are one."""
+        return None
+
+    def partition_of(self, message_id: Any) -> Hashable:
+        """Return the partition of a row that this instance emits (ET-1)."""
+        return None
+
+    def caught_up(self, partition: Hashable = None) -> bool | None:
+        """Tell whether a partition is read to its end (ET-3). None: the source cannot know."""
+        return None
+
+    def sends_again(self, message_id: Any) -> bool:
+        """Tell whether a row that has failed may be sent again, so that the watermark waits for it (ET-1). Called after `fail`."""
+        return type(self).fail is not Spout.fail
 
     def open(self) -> Awaitable[None] | None:
         """Open the resources of this task. Called first, after all bolts are prepared."""

@@ -15,11 +15,16 @@ from engine.checkpoint.row_keys import RowKey, key_of
 from engine.checkpoint.row_retries import RowRetries
 from engine.checkpoint.sources import Sources
 from engine.checkpoint.stored_positions import current_position, has_moved
+from engine.checkpoint.stored_times import SourceTime
 from engine.errors import Failure
+from engine.event_time import NO_WATERMARK
 from engine.names import ACKER_COMPONENT, CHECKPOINT_STREAM, DEFAULT_STREAM
 from engine.topology.task_port import RunPort, SourceHandler, SpoutPort, SpoutPortUser
 from engine.waits import waiting_for
 
+NO_TIMES: Final = SourceTime(NO_WATERMARK, {})
+KEPT: Final = object()
+"""Stands for all rows that are kept back, to go alone before the barrier. The watermark waits for them."""
 COMMITTED_SECS: Final = 30.0
 """Longest time of a call of `committed`. The spout is not polled meanwhile."""
 
@@ -57,12 +62,17 @@ class SourceTask(SourceHandler):
         position = self._sources.positions.of_task(self.component_id, self.task_index)
         await self._port.call(spout.seek, position)
         self._spout = spout
+        times = self._sources.times.of_task(self.component_id, self.task_index)
+        self._port.restore_times(times or NO_TIMES)
         if position is not None:
             self._tell(position)  # the instance before may have died with the news
         for stored in self._sources.owed.of(self.component_id, self.task_index):
             retry = self.retries.restore(stored)
             if self._accepts(*retry.row):
                 self.retries.add(retry)
+                self._port.hold_watermark(retry, from_start=True)
+        if self.kept:
+            self._port.hold_watermark(KEPT)
 
     def _tell(self, position: Any) -> None:
         committed = getattr(self._spout, "committed", None)
@@ -97,7 +107,9 @@ class SourceTask(SourceHandler):
         self._sources.owed.components.note_failure(retry, failure, self.run.acked_by(failure.component_id))
         if not self._sources.owed.is_due(retry):
             self.retries.note_failed(retry)
+            self._port.hold_watermark(retry)
         else:
+            self._port.release_watermark(retry)
             given_up = GivenUpRow(self.component_id, retry.row, failure, retry.failures)
             if self._give_up_alone(row, given_up, retry.barriers):
                 self._report(given_up, alone=True)
@@ -165,6 +177,8 @@ class SourceTask(SourceHandler):
             return  # it has died, so a recovery comes
         self._position = current_position(self._spout, self.component_id)
         self._sources.positions.note_taken(self.component_id, self.task_index, self._position)
+        times = self._port.take_times()
+        self._sources.times.note_taken(self.component_id, self.task_index, None if times is None else SourceTime(*times))
         self._emitted_before = self._port.emitted
         self.rows.note_barrier(self._new_rows)
         self.retries.note_barrier()
@@ -193,6 +207,7 @@ class SourceTask(SourceHandler):
         rows = self.rows.note_committed()
         self.repeat_only(2 * rows if self._sources.passes.differed else 0)
         self.kept.retried.clear()
+        self._port.release_watermark(KEPT)
         self._use_filter()
         self._tell(self._position)
 
@@ -216,6 +231,7 @@ class SourceTask(SourceHandler):
         if not self._port.can_emit_row(row[1]):
             return False
         self.kept.add(row, is_last=self.rows.passes[key, 0] > 0)
+        self._port.hold_watermark(KEPT)
         if is_cautious and len(self.kept) >= MOST_KEPT:
             self._sources.one_by_one.hold()
             self._port.run.request_commit()

@@ -14,6 +14,7 @@ from engine.checkpoint.one_by_one import KeptRows, OneByOne
 from engine.checkpoint.owed_rows import OwedRows, RowRetry
 from engine.checkpoint.positions import Positions
 from engine.checkpoint.stored_positions import SourceLayout
+from engine.checkpoint.stored_times import StoredTimes
 
 
 class Source(Protocol):
@@ -54,6 +55,7 @@ class Sources:
         self.letters: Final = letters
         self.positions: Final = Positions(topology_name, layouts)
         self.layouts: Final = self.positions.layouts
+        self.times: Final = StoredTimes(layouts)
         self.one_by_one: Final = OneByOne(max_retries)
         self.passes: Final = Passes(max_retries, letters)
         self.owed: Final = OwedRows(topology_name, max_retries)
@@ -75,6 +77,7 @@ class Sources:
         if self.letters is not None:
             self.letters.take_up(entries, most_bytes)
         self.counts.take_up(entries, self.layouts)
+        self.times.take_up(entries)
         self.owed.take_up(entries, self.layouts.values(), most_bytes)
         for component_id in self.positions.take_up(entries, has_state=has_state):
             self.counts.forget(component_id)  # a row may come from another task now
@@ -86,6 +89,7 @@ class Sources:
     def begin_prepare(self) -> None:
         """Forget the positions and owed rows of an earlier PREPARE."""
         self.positions.begin_prepare()
+        self.times.begin_prepare()
         self.owed.begin_prepare()
 
     def take_owed(self, acked: Mapping[str, int]) -> None:
@@ -98,7 +102,7 @@ class Sources:
         record, step = machine.record, machine.step
         commits = record.phase == "committing"
         letters = self.begin_commit(record.txid, record.prepared_round) if step is Step.COMMIT else {}
-        positions = self.positions.entries() | self.owed.entries() if commits else {}
+        positions = self.positions.entries() | self.times.entries() | self.owed.entries() if commits else {}
         starts = self.one_by_one.entries(step, gives_up=any(each is not None for each in letters.values())) if self else {}
         return positions | self.changed_counts(commits=commits) | letters | starts
 
@@ -122,6 +126,7 @@ class Sources:
     def note_committed(self) -> None:
         """The positions and owed rows of the PREPARE are those of the last commit. A second call has no effect."""
         is_news = self.positions.note_committed()
+        self.times.note_committed()
         self.owed.note_committed()
         if is_news:
             self.passes.rowless.note_committed()

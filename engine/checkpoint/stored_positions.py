@@ -34,8 +34,12 @@ class StoredPositions:
         return {entry_name(self.component_id): [self.partitioned, self.tasks, self.encoded]}
 
     def changes(self) -> dict[str, object]:
-        """Return the changes of the ledger that set these positions. A spout that begins at its beginning owes nothing (EO-6)."""
-        return self.entry() if self.encoded else {**self.entry(), owed_name(self.component_id): None}
+        """Return the changes of the ledger that set these positions.
+
+        The watermarks belonged to other ones. A spout that begins at its beginning owes nothing (EO-6).
+        """
+        changes = {**self.entry(), times_name(self.component_id): None}
+        return changes if self.encoded else {**changes, owed_name(self.component_id): None}
 
     @property
     def positions(self) -> dict[Any, Any]:
@@ -118,6 +122,11 @@ def has_moved(position: Any, copy: Any) -> bool:
 def entry_name(component_id: str) -> str:
     """Return the name of the ledger's entry with the positions of a spout."""
     return f"{_PREFIX}{component_id}"
+
+
+def times_name(component_id: str) -> str:
+    """Return the name of the ledger's entry with the watermarks of a spout."""
+    return f"times:{component_id}"
 
 
 def owed_name(component_id: str) -> str:

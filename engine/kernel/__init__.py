@@ -37,6 +37,7 @@ try:
     from _native.held_call import HeldCall, failed_calls, note_failed_call, requeue
     from _native.ids import EdgeIds
     from _native.kafka import Entry, PartitionOffsets, RecordFeed, RoundRobin, mark_all_done, mark_done
+    from _native.marks import emit_mark, keep_mark, requeue_marks, take_due_marks
     from _native.nested import decimal_values, list_parts, map_parts, python_values, struct_parts, values_of_classes
     from _native.process import (
         ack_rows,
@@ -53,6 +54,7 @@ try:
     )
     from _native.queues import Backpressure, Mailbox, SignalRing
     from _native.records import FetchedRecord, RecordReader, leader_epochs
+    from _native.row_stamp import PartitionTime, RowStamp, SourceTimes
     from _native.spout import SpoutCore
     from _native.spout_collector import ROWS_PER_TURN, SpoutCollector
     from _native.state import Layers, LayerWalk
@@ -95,13 +97,16 @@ __all__ = [
     "Pack",
     "PackDelivery",
     "PartitionOffsets",
+    "PartitionTime",
     "RecordFeed",
     "RecordReader",
     "RotatingMap",
     "RoundRobin",
+    "RowStamp",
     "Signal",
     "SignalRing",
     "Source",
+    "SourceTimes",
     "SpoutCollector",
     "SpoutCore",
     "SpoutOutcome",
@@ -120,12 +125,14 @@ __all__ = [
     "decimal_values",
     "double_buffers",
     "emit_batch_rows",
+    "emit_mark",
     "emit_rows",
     "exit_at_hangup",
     "failed_calls",
     "first_waiting",
     "float_buffers",
     "integer_buffers",
+    "keep_mark",
     "key_group",
     "kind_of",
     "leader_epochs",
@@ -142,10 +149,12 @@ __all__ = [
     "python_values",
     "reply",
     "requeue",
+    "requeue_marks",
     "rows_of",
     "stable_hash",
     "string_buffers",
     "struct_parts",
+    "take_due_marks",
     "take_emits",
     "take_runs",
     "take_verdicts",

@@ -3,15 +3,31 @@
 import asyncio
 import contextlib
 import inspect
-from collections.abc import AsyncIterable, Callable
+from collections.abc import AsyncIterable, Callable, Iterator
 from typing import Any, Final
 
 from engine.api import BasicBolt, FailTuple, Reply
 from engine.backoff import Backoff
 from engine.cancellation import CALL_ERRORS, was_cancelled
 from engine.errors import FAILED, FORGOTTEN, TIMEOUT, Failure, FatalError
-from engine.kernel import BoltCollector, BoltCore, BoltOutcome, Burst, EdgeIds, Mailbox, SignalRing, Tuple, failed_calls, note_failed_call
-from engine.names import FAILED_STREAM
+from engine.event_time import NO_WATERMARK, Mark, TaskWatermark
+from engine.kernel import (
+    BoltCollector,
+    BoltCore,
+    BoltOutcome,
+    Burst,
+    EdgeIds,
+    Mailbox,
+    SignalRing,
+    Tuple,
+    emit_mark,
+    failed_calls,
+    keep_mark,
+    note_failed_call,
+    requeue_marks,
+    take_due_marks,
+)
+from engine.names import FAILED_STREAM, MARK_STREAM
 from engine.runtime.basic_collector import ExecutorBasicCollector
 from engine.runtime.bolt_calls import BoltCalls
 from engine.runtime.diversion import Diversion
@@ -75,6 +91,13 @@ class BoltExecutor(Executor):
         """Control tuples that the instance has not settled. If the instance dies, these tuples fail."""
         self._handler: ControlHandler | None = None
         self.orders = Orders(run_context.loop, self.wake)
+        senders = [each.source for each in spec.subscriptions if each.stream == MARK_STREAM]
+        self.watermark = TaskWatermark(task for sender in senders for task in run_context.task_ids[sender])
+        """The watermark of the task. Nothing moves it if no source in front of the bolt has event times."""
+        self._pass_watermark: Callable[[int], Iterator[None]] | None = None
+        """The method of an instance that acts on watermarks, such as a bolt with windows."""
+        self._owes_watermark = False
+        """True if a new instance has not been told the watermark that an earlier one knew. One with a state goes back, with its sources."""
 
     # The instance
 
@@ -91,6 +114,8 @@ class BoltExecutor(Executor):
             bolt.calls.has_reply = True
         await self._connect_port(bolt)
         self.component = bolt
+        self._pass_watermark = getattr(bolt, "pass_watermark", None)
+        self._owes_watermark = not self.spec.keeps_state and self.watermark.mark.watermark != NO_WATERMARK
         holding = collector if isinstance(collector, HoldingCollector) else None
         self.calls.use_instance(bolt, holding)
         self._burst_error = None
@@ -145,6 +170,7 @@ class BoltExecutor(Executor):
         return self.committed_acks if self.spec.keeps_state else super()._progress_count()
 
     async def _renew(self, failure: Failure) -> None:
+        requeue_marks(self.core)
         self.calls.requeue_waiting()
         self.core.requeue_singly()  # the renewal is not their fault, so the next instance takes them (SV-1)
         await super()._renew(failure)
@@ -156,6 +182,7 @@ class BoltExecutor(Executor):
         if self._rollback is not None:  # the spouts fail all trees, when every task has stopped
             self.core.drop_taken(failure)
             return
+        requeue_marks(self.core)
         self.calls.requeue_waiting()
         self.core.fail_taken(failure)
         self._fail_open_controls(failure)
@@ -170,6 +197,7 @@ class BoltExecutor(Executor):
     def drop_inputs(self, failure: Failure) -> None:
         """Drop all inputs, because their trees fail at the spouts (EO-5)."""
         self.core.drop_inputs(failure)
+        self.watermark.go_back()
         self.lost_inputs.clear()
         self._open_controls.clear()
         self._burst_error = None
@@ -239,6 +267,11 @@ class BoltExecutor(Executor):
         while self._is_serving and self.variables is variables:
             if self.orders:
                 await self._carry_out(self.orders.take())
+            elif self.core.marks and (due := take_due_marks(self.core)):
+                for mark in due:
+                    await self._pass_mark(mark)
+            elif self._owes_watermark:
+                await self._tell_watermark(self.watermark.mark.watermark)
             elif self.calls.one_by_one:
                 await self._turn_by_calls()
             else:
@@ -275,7 +308,7 @@ class BoltExecutor(Executor):
         elif outcome == BoltOutcome.CONTROL:
             tup = core.current
             core.forget_current()
-            await self._serve_control(tup)
+            await self._take_control(tup)
         else:
             given, returned = core.burst or core.current, core.returned
             core.forget_current()
@@ -302,7 +335,7 @@ class BoltExecutor(Executor):
         if tup is None:
             await self._park()
         elif tup.is_control:
-            await self._serve_control(tup)
+            await self._take_control(tup)
         else:
             raised = await calls.begin_call(tup)
             if raised is not None:
@@ -314,6 +347,44 @@ class BoltExecutor(Executor):
         if self.core.mailbox.park():
             await self.wakeup.wait()
             self.core.mailbox.unpark()
+
+    async def _take_control(self, tup: Tuple | None) -> None:
+        if tup is None or not tup.is_mark:
+            await self._serve_control(tup)
+        elif self.core.oldest_taken(1):
+            keep_mark(self.core, tup)
+        else:
+            await self._pass_mark(tup)
+
+    async def _pass_mark(self, tup: Tuple) -> None:
+        """Note a watermark, behind everything that the task emits for earlier inputs. Pass it on if it is that of the task (ET-1)."""
+        before = self.watermark.mark.watermark
+        mark = self.watermark.note(tup.source_task, Mark(*tup.values))
+        if mark is None:
+            return
+        if mark.watermark == before or await self._tell_watermark(mark.watermark):
+            emit_mark(self.core, MARK_STREAM, tuple(mark))
+
+    async def _tell_watermark(self, watermark: int) -> bool:
+        """Let the instance act on a watermark. Return False if it has raised, and is replaced."""
+        self._owes_watermark = False
+        if self._pass_watermark is None:
+            return True
+        try:
+            await self._other_steps(self._pass_in_slices(self._pass_watermark, watermark))
+        except (Exception, asyncio.CancelledError) as error:
+            if was_cancelled(error):
+                raise
+            await self._replace(error)
+            return False
+        return True
+
+    async def _pass_in_slices(self, pass_watermark: Callable[[int], Iterator[None]], watermark: int) -> None:
+        """Let the instance act on a watermark. Between two slices of its work the loop runs, and full mailboxes drain."""
+        for _ in pass_watermark(watermark):
+            while self.core.backpressure.stopped_by and self._is_serving:
+                await self.wakeup.wait()
+            await asyncio.sleep(0)
 
     async def _serve_control(self, tup: Tuple | None) -> None:
         """Pass a control tuple to its handler, after all earlier inputs have returned."""
@@ -473,7 +544,9 @@ class BoltExecutor(Executor):
                 tup = core.take_next()
                 if tup is None:
                     break
-                if tup.is_control:
+                if tup.is_mark:
+                    await self._pass_mark_in_pause(tup)
+                elif tup.is_control:
                     await self._serve_control_in_pause(tup, failure)
                 elif not tup.is_tick:
                     core.fail(tup, failure)
@@ -486,6 +559,11 @@ class BoltExecutor(Executor):
                 await asyncio.sleep(min(left, PAUSED_PERIOD_SECS))
         # The next instance does not know these barriers. So the checkpoint round fails, and the recovery starts again.
         self._fail_open_controls(failure)
+
+    async def _pass_mark_in_pause(self, tup: Tuple) -> None:
+        """Pass a watermark on while the task has no instance. One that must act on it gets it at its next mark, or goes back."""
+        if self._pass_watermark is None:
+            await self._pass_mark(tup)
 
     async def _serve_control_in_pause(self, tup: Tuple, failure: Failure) -> None:
         """Handle a control tuple while the task has no instance. If its handler needs an instance, the tuple fails."""
@@ -527,6 +605,8 @@ class BoltExecutor(Executor):
 
     def _flush_forgotten(self) -> None:
         self.core.flush_forgotten()
+        if self.core.marks:
+            self.wake()
         self.settle_warnings.check()
 
     @property
@@ -554,7 +634,7 @@ class BoltExecutor(Executor):
     def is_empty(self) -> bool:
         """True while no tuple is in the mailbox, held back, or in a call."""
         core = self.core
-        waiting = len(core.mailbox) + core.retrying + len(core.held_tuples)
+        waiting = len(core.mailbox) + core.retrying + len(core.held_tuples) + len(core.marks)
         return self.is_idle and not waiting and self.calls.in_flight == 0
 
 

@@ -36,6 +36,7 @@ from engine.runtime.snapshot import END_STATES, Snapshot
 from engine.runtime.supervisor import END_CALLBACK, RunState, Supervisor
 from engine.runtime.tree_timeouts import TreeTrace
 from engine.topology import Topology, config_of_run, validate_run
+from engine.topology.marks import with_marks
 from engine.waits import LongWait, Waits
 
 RECENT_ERRORS: Final = 20
@@ -115,6 +116,7 @@ class Run:
                 call_outward(END_CALLBACK, callback, None)
 
     async def _begin(self, topology: Topology, random: RunRandom, loop: asyncio.AbstractEventLoop) -> None:
+        topology = with_marks(topology)
         plan = plan_tasks(topology, self.config)
         port = LiveRunPort(self._features.ledger_of)
         run_context = RunContext(

@@ -72,10 +72,14 @@ class LiveRunPort:
     def cut_acks(self) -> None:
         for spout in self.spouts:
             spout.core.cut_acks()
+            if spout.marks is not None:
+                spout.marks.cut()
 
     def release_acks(self) -> None:
         for spout in self.spouts:
             spout.core.release_acks()
+            if spout.marks is not None:
+                spout.marks.note_committed()
 
     @property
     def held_acks(self) -> Collection[str]:

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from engine.api import BurstSpout, FromGenerator, GeneratorBroken, Inlet, InletHandle, Spout, SpoutExhausted
 from engine.backoff import Backoff
 from engine.cancellation import CALL_ERRORS, was_cancelled
-from engine.errors import ENDS_OF_ITERATION, TASK_DIED, ComponentError, EngineError, Failure, UsageError
+from engine.errors import ENDS_OF_ITERATION, TASK_DIED, ComponentError, EngineError, Failure, FatalError, UsageError
 from engine.kernel import EdgeIds, SignalRing, SpoutCollector, SpoutCore, SpoutOutcome, StepTimer
 from engine.names import ACKER_COMPONENT
 from engine.runtime.executor import Executor
@@ -17,6 +17,7 @@ from engine.runtime.orders import Order, Orders
 from engine.runtime.pending_rows import PendingRows
 from engine.runtime.plan import TaskInfo
 from engine.runtime.run_context import RunContext
+from engine.runtime.source_marks import SourceMarks
 from engine.runtime.task_context import ExecutorContext
 from engine.runtime.task_ports import ExecutorSpoutPort
 from engine.runtime.usage_errors import UsageErrors
@@ -90,8 +91,13 @@ class SpoutExecutor(Executor):
         make_source = spec.source_handler
         self.source: SourceHandler | None = None if make_source is None else make_source(info.task_index, self.port)
         """Handler of a spout whose positions are in the checkpoint. None for any other spout."""
-        self.core.keeps_rows, self.core.row_mark = self.source is not None, 0
+        self.core.keep_rows(self.source is not None)
+        self.core.row_mark = 0
         self.core.hold_acks(spec.holds_acks)
+        event_time = spec.settings.event_time
+        self.marks = None if event_time is None else SourceMarks(spec, event_time, self.core, run_context.clock, self.reporter.warn)
+        """Sends the watermarks of a source with event times."""
+        self.core.on_refused = self._refuse_row
         self.orders = Orders(run_context.loop, self.wake)
         self.inlet: InletHandle | None = None
         self.exhausted = False
@@ -137,6 +143,8 @@ class SpoutExecutor(Executor):
         self.component = spout
         self._bind(spout)
         self.exhausted = False
+        if self.marks is not None:
+            self.marks.use_instance(spout)
         await self.call_hook(spout.open)
         if self.source is not None:
             await self.source.begin(spout)
@@ -176,6 +184,16 @@ class SpoutExecutor(Executor):
             self.component.note_failed_row(row[2], failure)
         self.source.note_failed(row, failure, had_no_effect=had_no_effect)
 
+    def _refuse_row(self, values: tuple[Any, ...], row_id: object, error: Exception) -> Failure:
+        """Report a row that has no time, or of which no row can be made. Return the failure of its tree."""
+        failure = self.failure_of(error)
+        if isinstance(error, FatalError):
+            self.kill(error)
+            return failure
+        fate = "only this row fails" if row_id is not None else "the row is dropped"
+        self.reporter.report(error, next_step=f"{fate}; the spout continues", text=f"{failure.error}: {safe_repr(values, 200)}")
+        return failure
+
     def _give_up_row(self, values: tuple[Any, ...], error: Exception) -> None:
         """Give up a row that cannot be emitted."""
         assert self.source is not None
@@ -199,6 +217,8 @@ class SpoutExecutor(Executor):
         self.orders.cancel()
         self.exhausted = self._is_finishing = False
         self._bind(self.component)
+        if self.marks is not None:
+            self.marks.use_instance(self.component)
         try:
             await self.source.begin(self.component)
         except (Exception, asyncio.CancelledError) as error:
@@ -245,6 +265,8 @@ class SpoutExecutor(Executor):
 
     async def close(self) -> None:
         """End the coroutine, then close the instance."""
+        if self.marks is not None:
+            self.marks.close()
         await super().close()
         while self._switches:
             self._switches.pop()[1].set_result(None)
@@ -263,6 +285,8 @@ class SpoutExecutor(Executor):
             self.source.note_died()
         self._rows.discard()
         self.core.drop_instance()
+        if self.marks is not None:
+            self.marks.drop_instance()
         if isinstance(self.component, (FromGenerator, SpoutPortUser)) and self.source is None:
             self.given_up += self.component.undone(0).failed
         if isinstance(self.component, Inlet):
@@ -280,16 +304,22 @@ class SpoutExecutor(Executor):
             self.watch.note_failed(self.info.task_id, message_id, failure)
         context.failure = failure
         result: Awaitable[None] | None = None
+        if self.marks is not None:
+            self.marks.note_failed(message_id)  # before `fail`, which may send the row again
         try:
             result = self.component.fail(message_id)
         finally:
             if result is None:
                 context.failure = None
+        if self.marks is not None and result is None and not self.component.sends_again(message_id):
+            self.marks.forget_failed(message_id)
         return result
 
     def poll_again(self) -> None:
         """Poll an exhausted spout until it raises SpoutExhausted again."""
         self.exhausted = False
+        if self.marks is not None:
+            self.marks.clock.forget_end()
         self._set_polling()
 
     def hurry_commits(self, *, on: bool) -> None:
@@ -302,6 +332,8 @@ class SpoutExecutor(Executor):
     def fail_open_trees(self, failure: Failure) -> None:
         """Fail all trees that have no verdict, because the run goes back to its last commit (EO-5)."""
         self.core.fail_open_trees(failure)
+        if self.marks is not None:
+            self.marks.go_back()
 
     def _set_polling(self) -> None:
         self.core.polling = (self.active or self._is_finishing) and not self.exhausted and not self._held_back and not self._rows
@@ -493,6 +525,8 @@ class SpoutExecutor(Executor):
 
     async def _park(self, timeout_secs: float | None) -> bool:
         """Wait for a verdict, a wake, room to emit, or a switch. Return False if the timeout came first."""
+        if self.marks is not None and self.exhausted and not self.rows_to_retry:
+            self.marks.end_if_settled()
         if self._switches or self.orders or not self.verdicts.park():
             return True
         try:
@@ -583,7 +617,8 @@ class SpoutExecutor(Executor):
     @property
     def is_done(self) -> bool:
         """True when the source is exhausted, every tree has its verdict, and no row waits to be retried (RUN-2)."""
-        return self.exhausted and self.is_empty and self.inlet_is_quiet and not self.rows_to_retry
+        has_ended = self.marks is None or self.marks.has_ended
+        return self.exhausted and self.is_empty and self.inlet_is_quiet and not self.rows_to_retry and has_ended
 
     @property
     def rows_to_retry(self) -> int:

@@ -4,7 +4,7 @@ A port outlives the instances of its task.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, Protocol
@@ -19,6 +19,7 @@ from engine.runtime.error_report import ErrorReporter
 from engine.runtime.orders import Orders, Work
 from engine.runtime.plan import TaskInfo
 from engine.runtime.run_context import RunContext
+from engine.runtime.source_marks import SourceMarks
 from engine.topology import ComponentSpec
 from engine.topology.task_port import RunPort
 
@@ -37,6 +38,7 @@ class SpoutTask(Protocol):
     given_up: int
     letters: int
     orders: Orders
+    marks: SourceMarks | None
 
     @property
     def may_emit_again(self) -> bool: ...
@@ -108,6 +110,21 @@ class ExecutorSpoutPort:
 
     def emit_again(self, row: tuple[Any, ...]) -> None:
         self._task.core.emit_again(row)
+
+    def hold_watermark(self, key: object, *, from_start: bool = False) -> None:
+        if self._task.marks is not None:
+            self._task.marks.hold(key, from_start=from_start)
+
+    def release_watermark(self, key: object) -> None:
+        if self._task.marks is not None:
+            self._task.marks.forget_failed(key)
+
+    def take_times(self) -> tuple[int, dict[Hashable, int]] | None:
+        return None if self._task.marks is None else self._task.marks.now
+
+    def restore_times(self, times: tuple[int, dict[Hashable, int]]) -> None:
+        if self._task.marks is not None:
+            self._task.marks.restore(*times)
 
     @property
     def may_emit_again(self) -> bool:

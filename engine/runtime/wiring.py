@@ -52,7 +52,8 @@ class Wiring:
                 stops = (spec.component_id, subscriber.component_id) not in closing
                 targets = self._targets_of(subscriber.component_id)
                 outlets.append(emitter.outlet(stream, subscription, subscriber.component_id, targets, stops=stops))
-            streams[stream] = OutStream(Source(spec.component_id, stream, info.task_id, fields), outlets, direct=fields.direct)
+            given = spec.given_fields if stream in spec.timed_streams else None
+            streams[stream] = OutStream(Source(spec.component_id, stream, info.task_id, fields), outlets, direct=fields.direct, given=given)
         core.wire(streams)
 
     def _targets_of(self, component_id: str) -> Targets:

@@ -9,6 +9,7 @@ from engine.api.arguments import CallKind, call_kind, count_from, number_within
 from engine.api.bolt import BasicBolt, BoltBase, OnBoltError
 from engine.api.burst_bolt import BurstBolt
 from engine.api.spout import BurstSpout, MaxSpoutPending, OnError
+from engine.event_time import EventTime
 from engine.names import did_you_mean
 from engine.topology.factory import FactoryFault, read_attribute
 from engine.topology.spec import ComponentSettings, Kind
@@ -21,6 +22,8 @@ class SpoutSettings(TypedDict, total=False):
     """Limit of open trees per task: a number of at least 1, or "auto"."""
     on_error: OnError | None
     """Reaction to an exception of the spout."""
+    event_time: EventTime | None
+    """Where the rows have their times, and how far the watermark stays behind them."""
 
 
 class BoltSettings(TypedDict, total=False):
@@ -67,7 +70,10 @@ MOST_RETRIES: Final = 2**16 - 1
 _ON_ERROR: Final = _Setting(_one_of("fail", "restart", "stop"), "'fail', 'restart' or 'stop'")
 _PENDING: Final = _Setting(lambda value: _one_of("auto")(value) or count_from(value, 1), "an integer of at least 1, or 'auto'")
 _ON_BOLT_ERROR: Final = _Setting(_one_of("fail", "restart", "stop", DIVERT), "'fail', 'restart', 'stop' or 'divert'")
-_SPOUT_SETTINGS: Final = {"max_spout_pending": _PENDING, "on_error": _ON_ERROR}
+_EVENT_TIME: Final = _Setting(
+    lambda value: value if isinstance(value, EventTime) else None, "an EventTime, such as EventTime('at', max_out_of_order=seconds(10))"
+)
+_SPOUT_SETTINGS: Final = {"max_spout_pending": _PENDING, "on_error": _ON_ERROR, "event_time": _EVENT_TIME}
 _TICK_SECS: Final = _Setting(
     lambda value: number_within(value, LEAST_TICK_SECS, sys.float_info.max), f"a number of seconds of at least {LEAST_TICK_SECS:g}"
 )

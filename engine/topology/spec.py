@@ -1,17 +1,19 @@
 """Immutable description of a topology: the result of `TopologyBuilder.build()`."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias, cast
 
 from engine.api.context import TaskContext
-from engine.api.fields import Streams
+from engine.api.fields import Fields, Streams
 from engine.api.grouping import Grouping
 from engine.api.spout import MaxSpoutPending, OnError
 from engine.config import Config
 from engine.errors import UsageError
+from engine.event_time import EventTime
+from engine.names import FAILED_STREAM, is_reserved
 
 Kind: TypeAlias = Literal["spout", "bolt"]
 
@@ -43,6 +45,8 @@ class ComponentSettings:
     max_spout_pending: MaxSpoutPending = None
     processes: bool = False
     retries: int = 0
+    event_time: EventTime | None = None
+    """Where the rows of a spout have their times. None: they have none."""
     diverts: bool = False
     """True for on_error="divert". Then `on_error` is "fail", because the instance continues."""
 
@@ -95,6 +99,16 @@ class ComponentSpec:
     """Text below the id in drawings. Empty: `bolt × 4`."""
     is_outlined: bool = False
     """True: drawings outline the component."""
+
+    make_row: "Callable[[Any], Callable[[tuple[Any, ...]], Any]] | None" = None
+    """Returns, for an instance of a spout, the function that makes the rows to emit from the values of an emit (`RowStamp`)."""
+    given_fields: Fields | None = None
+    """Fields of the values that the spout emits, if `make_row` makes other rows of them."""
+
+    @property
+    def timed_streams(self) -> tuple[str, ...]:
+        """Streams of a spout whose rows have times."""
+        return tuple(name for name in self.streams if not is_reserved(name) and name != FAILED_STREAM)
 
     @property
     def where(self) -> str:

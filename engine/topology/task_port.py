@@ -6,7 +6,7 @@ Checkpoints, transactions, flow control and the Kafka spout use this API, and ne
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Final, Literal, Protocol
 
@@ -134,6 +134,22 @@ class SpoutPort(Protocol):
 
     def emit_again(self, row: tuple[Any, ...]) -> None:
         """Emit a row (values, stream, message id, mark) that has failed, or was kept back, past the filter. Raises UsageError."""
+
+    def hold_watermark(self, key: object, *, from_start: bool = False) -> None:
+        """Let the watermark wait for a row that has just failed or is kept back, because it is emitted later (ET-1).
+
+        key: the mark of the row, if `emit_again` emits it. The watermark goes on when its tree is done. from_start: the row belongs before
+        all others of this run.
+        """
+
+    def release_watermark(self, key: object) -> None:
+        """Let the watermark wait for this row no longer."""
+
+    def take_times(self) -> tuple[int, dict[Hashable, int]] | None:
+        """Return the watermark and the greatest time of each partition, for a checkpoint. None: the rows have no times."""
+
+    def restore_times(self, times: tuple[int, dict[Hashable, int]]) -> None:
+        """Begin with the watermark and the times of a checkpoint (ET-4)."""
 
     @property
     def may_emit_again(self) -> bool:

@@ -6,7 +6,7 @@ follow only when `pre_commit(t)` has succeeded in all tasks of one process.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
@@ -115,6 +115,8 @@ class BarrierModel(Witness):
         """Tasks of this process whose `pre_commit` has succeeded, and its txid."""
         self._back: set[Task] = set()
         """Tasks whose ROLLBACK has begun. Their next values must be the committed ones."""
+        self.on_rollback: Callable[[], object] = lambda: None
+        """Called when a task goes back."""
         disk.on_written = self._on_written
 
     def add_violation(self, text: str) -> None:
@@ -150,6 +152,7 @@ class BarrierModel(Witness):
 
     def initialised(self, task: Task, state: Any) -> None:
         super().initialised(task, state)
+        self.on_rollback()
         if self._record.phase == "preparing":
             self.add_violation(f"init_state of {task} while the saved record is {self._record}")
         self._falls_back(task, "INITSTATE")
@@ -182,6 +185,7 @@ class BarrierModel(Witness):
         self._told.add((task, txid))
 
     def rolls_back(self, task: Task) -> None:
+        self.on_rollback()
         if self._record.phase == "preparing":
             self.add_violation(f"pre_rollback of {task} while the saved record is {self._record}")
         self._back.add(task)

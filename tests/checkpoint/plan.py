@@ -78,6 +78,8 @@ def draw_plan(seed: int, *, is_calm: bool | None = None) -> Plan:
         source.pace_secs, source.draws = draws.choice([0.0, 0.01, 0.1, 0.5]), random.Random(f"{seed} pace of {source.name}")
         rewinds = random.Random(f"{seed} positions of {source.name}")
         source.rewinds, source.has_ids = owes or rewinds.random() < 0.5, rewinds.random() < 0.5
+        times = random.Random(f"{seed} times")
+        source.is_timed, source.waits_for_acks = times.random() < 0.7, not calm or times.random() < 0.3
     if all(source.rewinds for source in world.sources):
         world.bolts = _some_without_anchors(random.Random(f"{seed} anchors"), world.bolts)
     deaths = 0 if calm else draws.choice([0, 0, 0, 1, 1, 2, 3])

@@ -10,6 +10,7 @@ from typing import Final
 from engine import Run
 from engine.checkpoint.checkpoints import LEDGER
 from engine.checkpoint.stored_positions import owed_name
+from engine.event_time import END_OF_TIME
 from engine.state import layered
 from engine.testing import ACKER
 from tests.checkpoint import process
@@ -57,7 +58,30 @@ class Simulation:
         self.model = BarrierModel(self.disk, LEDGER)
         self.target = Target(plan.committer, lambda: self.model.record, self.model.add_violation) if plan.committer else None
         self.simulated = Simulated(plan.seed, violations=self.model.violations)
+        self.late: list[str] = []
+        """Messages that a watermark has passed, since the last rollback."""
+        self.late_before_barrier: list[str] = []
+        self.model.on_rollback = self._forget_late
         self._check_written, self.disk.on_written = self.disk.on_written, self._note_written
+
+    def _forget_late(self) -> None:
+        """Forget messages whose effects are rolled back."""
+        self.late.clear()
+        self.late_before_barrier.clear()
+
+    def note_late(self, message: str | None, text: str) -> None:
+        """Note a message that a watermark has passed, or a watermark that falls (None)."""
+        if message is None or not any(message in source.repeated for source in self.world.sources):
+            self.late.append(text)
+
+    def _note_late(self, phase: str) -> None:
+        """Blame the watermark for the messages of before the barrier, when they are committed."""
+        if phase == "committing":
+            self.model.violations += self.late_before_barrier
+            self.late_before_barrier.clear()
+        else:
+            self.late_before_barrier += self.late
+            self.late.clear()
 
     def _note_written(self, entries: dict[str, object]) -> None:
         """Count the owed rows of a record, let the model check it, and judge the target as soon as all tasks have published."""
@@ -65,6 +89,7 @@ class Simulation:
         self._check_written(entries)
         if before == "committing" and self.target is not None and not self.target.is_map:
             self.judge_target()
+        self._note_late(entries["record"][0])  # type: ignore[index]
         if entries["record"][0] == "committing":  # type: ignore[index]
             owed = [rows for name, rows in entries.items() if name.startswith(owed_name(""))]
             self.simulated.owed += sum(len(rows) for rows in owed)  # type: ignore[arg-type, misc]
@@ -98,7 +123,7 @@ class Simulation:
             simulated.violations.append(f"the topology is not complete: {simulated.outcomes}")
         else:
             simulated.violations += [*judge_counts(self.world, self.model), *judge_cuts(self.world, self.model.cuts)]
-            simulated.violations += self._judge_staged()
+            simulated.violations += [*self._judge_staged(), *self.late_before_barrier, *self.late]
         if self.plan.is_calm and simulated.replayed:
             simulated.violations.append("nothing went wrong, and messages were replayed")
         return simulated
@@ -122,6 +147,7 @@ class Process(process.Process):
             source.is_gone = False
             source.on_acked = self.judge_ack
         chance = Chance(random.Random(f"{simulation.plan.seed} chance {self.number}"), plan.fails, plan.waits)
+        chance.on_late = simulation.note_late
         if plan.fails_early:
             chance.early = random.Random(f"{simulation.plan.seed} early failures {self.number}")
         builder = self.world.builder(lambda bolt: self.tools_of(bolt, chance), plan.tasks)
@@ -133,10 +159,18 @@ class Process(process.Process):
         outcome = self.play(topology, simulation.disk, resident=simulation.plan.resident, faults=plan.faults)
         if self.run is not None:
             self.model.check_disk()
+            if outcome == "complete" and all(source.is_timed for source in self.world.sources):
+                self._judge_ends(self.run, chance)
         if left := children_left(topology.name):
             self.add_violation(f"process {self.number}: these children outlive the run: {left}")
         self._leave_sources()
         return outcome
+
+    def _judge_ends(self, run: Run, chance: Chance) -> None:
+        """At the end of all sources each instance has been told so (ET-3)."""
+        for name, watermark in chance.watermarks.items():
+            if watermark != END_OF_TIME:
+                self.add_violation(f"{name} ends with the watermark {watermark} (ET-3)")
 
     def tools_of(self, bolt: BoltPlan, chance: Chance) -> tuple[Witness, Chance]:
         """Return the witness and the chance of a bolt."""

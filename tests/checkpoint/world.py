@@ -3,8 +3,9 @@
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from engine import (
     TopologyBuilder,
     Tuple,
 )
+from engine.event_time import NO_WATERMARK, EventTime
 from tests.checkpoint.model import Layout, Witness
 
 KEYS: Final = 5
@@ -53,6 +55,13 @@ class Source:
     committed: int = 0
     """Position that the spout was last told."""
 
+    is_timed: bool = False
+    """Its messages have event times."""
+    waits_for_acks: bool = True
+    """False: only the order of marks and messages keeps the watermark behind the messages. So nothing may fail."""
+    repeated: set[str] = field(default_factory=set)
+    """Messages that were open when an instance died. Their effects may stand, and the watermark may have passed them."""
+
     def again(self, message: str) -> None:
         """Queue a message to be emitted again."""
         self.open.discard(message)
@@ -70,8 +79,11 @@ class ReplayingSpout(Spout):
         self.due = 0.0
 
     def open(self) -> None:
+        self.source.repeated |= self.source.open
         for message in sorted(self.source.open):  # an earlier instance died
             self.source.again(message)
+        if self.source.is_timed:  # nobody knows what comes again, so it comes in order
+            self.source.waiting.sort(key=number_of)
 
     def next_tuple(self) -> None:
         if not self.source.waiting or self.source.is_gone:
@@ -135,6 +147,22 @@ def number_of(message: str) -> int:
     return int(message.split(":")[1])
 
 
+class MessageTime(EventTime):
+    """The time of a message: its number in seconds, less up to 4 s, so that times do not come in order."""
+
+    def micros(self, value: Any) -> int:
+        return time_of(value)
+
+
+BOUND_SECS: Final = 5
+
+
+def time_of(message: str) -> int:
+    """Time of a message in microseconds."""
+    number = number_of(message)
+    return (number - number * 7919 % BOUND_SECS) * 1_000_000
+
+
 @dataclass
 class Chance:
     """Random behaviour of the bolts."""
@@ -152,6 +180,10 @@ class Chance:
     """How often a bolt still fails a message."""
 
     failures: int = 0
+    on_late: Callable[[str | None, str], None] = lambda message, text: None
+    """Called for each message that a watermark has passed, and for a watermark that falls (None)."""
+    watermarks: dict[tuple[str, int], int] = field(default_factory=dict)
+    """The watermark of each instance in this process."""
 
     def fails_now(self) -> bool:
         """Tell whether an input fails. There is an end of it, because an interval that fails as a whole is repeated without a bound."""
@@ -175,7 +207,36 @@ class Chance:
             await asyncio.sleep(self.longest_secs * self.draws.random() ** 3)
 
 
-class PassOn(BasicBolt):
+class Watching:
+    """Part of a bolt that checks that no message comes behind a watermark that has passed it (ET-1)."""
+
+    chance: Chance
+    context: TaskContext
+    watermark = NO_WATERMARK
+
+    def prepare(self) -> None:
+        self.forget_watermark()
+
+    def forget_watermark(self) -> None:
+        """Start anew. The sources send the watermark of the commit again."""
+        self.watermark = self.chance.watermarks[self.context.component_id, self.context.task_index] = NO_WATERMARK
+
+    def pass_watermark(self, watermark: int) -> Iterator[None]:
+        if watermark <= self.watermark:
+            text = f"{self.context.component_id}: the watermark falls from {self.watermark} to {watermark} (ET-1)"
+            self.chance.on_late(None, text)
+        self.watermark = self.chance.watermarks[self.context.component_id, self.context.task_index] = watermark
+        return iter([None])
+
+    def watch(self, tup: Tuple) -> None:
+        """Check one message."""
+        if time_of(tup["message"]) < self.watermark:
+            where = f"{self.context.component_id}[{self.context.task_index}] at {self.context.clock.now():g} s"
+            text = f"{where}: {tup['message']} comes behind the watermark {self.watermark / 1e6:g} s (ET-1)"
+            self.chance.on_late(tup["message"], text)
+
+
+class PassOn(Watching, BasicBolt):
     """Passes on its input: to one task of each direct subscriber, and to the others."""
 
     output_fields = STREAMS
@@ -184,6 +245,7 @@ class PassOn(BasicBolt):
         self.chance, self.direct = chance or Chance(), direct
 
     def execute(self, tup: Tuple) -> Any:
+        self.watch(tup)
         if self.chance.fails_now() or self.chance.fails_early(self.context.component_id, tup["message"]):
             raise FailTuple
         for task in chosen_tasks(self.context, self.direct, tup):
@@ -215,7 +277,7 @@ class TwoTasks:
         return sorted({self.targets[each % len(self.targets)] for each in (first, first + 1)})
 
 
-class Remember(StatefulBolt):
+class Remember(Watching, StatefulBolt):
     """Keeps every message by key, in a list that it changes in place. The state must cope with that."""
 
     output_fields = STREAMS
@@ -231,6 +293,7 @@ class Remember(StatefulBolt):
 
     def execute(self, tup: Tuple) -> None:
         self.witness.touches(self.task)
+        self.watch(tup)
         if self.chance.fails_now():
             self.collector.fail(tup)
             return
@@ -269,6 +332,7 @@ class Remember(StatefulBolt):
 
     async def pre_rollback(self) -> None:
         self.witness.rolls_back(self.task)
+        self.forget_watermark()
         await self.chance.wait()
 
 
@@ -305,6 +369,7 @@ class RememberMany(Remember, BurstBolt):
         self.witness.touches(self.task)
         self.changes: list[tuple[Any, Any]] = []
         for tup in burst:
+            self.watch(tup)
             if self.chance.fails_now():
                 burst.fail(tup)
                 continue
@@ -322,7 +387,7 @@ class RememberMany(Remember, BurstBolt):
         self.changes.append((key, list(value)))
 
 
-class PassOnMany(BurstBolt):
+class PassOnMany(Watching, BurstBolt):
     """Passes on the tuples of a burst."""
 
     output_fields = STREAMS
@@ -332,6 +397,7 @@ class PassOnMany(BurstBolt):
 
     def execute_many(self, burst: Burst) -> None:
         for tup in burst:
+            self.watch(tup)
             if self.chance.fails_now() or self.chance.fails_early(self.context.component_id, tup["message"]):
                 burst.fail(tup)
                 continue
@@ -407,7 +473,10 @@ class World:
         builder = TopologyBuilder("world")
         for source in self.sources:
             make_spout = partial(SeekingSpout, source, self.messages) if source.rewinds else partial(ReplayingSpout, source)
-            builder.set_spout(source.name, make_spout)
+            times = MessageTime(
+                "message", max_out_of_order=timedelta(seconds=BOUND_SECS), idle_secs=1e6, hold_secs=1e6, wait_for_acks=source.waits_for_acks
+            )
+            builder.set_spout(source.name, make_spout, event_time=times if source.is_timed else None)
         for bolt in self.bolts:
             direct = [each.name for each in self.bolts if each.inputs.get(bolt.name) == "direct"]
             witness, chance = tools_of(bolt)

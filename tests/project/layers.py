@@ -32,6 +32,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "engine.cancellation",
         "engine.config",
+        "engine.event_time",
         "engine.metrics",
         "engine.outward",
         "engine.home_loop",
@@ -100,6 +101,8 @@ KERNEL = "engine.kernel"
 # Modules that decide: plain synchronous objects that are given the time and the randomness.
 DECIDING = (
     "engine.backoff",
+    "engine.event_time.source_clock",
+    "engine.event_time.watermark",
     "engine.topology.validate",
     "engine.runtime.plan",
     "engine.runtime.bottleneck",

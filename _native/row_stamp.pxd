@@ -1,0 +1,27 @@
+"""What the core of a spout does to each row with an event time: it makes the row to emit, and notes its time."""
+from libc.stdint cimport int64_t, uint64_t
+
+cdef class PartitionTime:
+    cdef readonly object partition
+    cdef readonly int64_t greatest      # microseconds since 1970, of the rows that are not too far ahead
+    cdef readonly uint64_t rows
+
+cdef class SourceTimes:
+    cdef readonly dict partitions       # partition -> PartitionTime
+    cdef PartitionTime last             # that of the row before
+    cdef public int64_t limit           # a later time is ahead: it does not move the watermark
+    cdef readonly uint64_t ahead        # number of such rows
+
+    cdef int note(self, object partition, int64_t time) except -1
+
+cdef class RowStamp:
+    cdef SourceTimes times
+    cdef object make                    # (values) -> the row to emit, or a list of rows; None: the values are the row
+    cdef Py_ssize_t time_at             # index of the time in the row
+    cdef int64_t per_unit               # microseconds of an integer time; 0: `convert` takes integers, too
+    cdef object convert                 # any other time -> microseconds
+    cdef object partition_of            # (message id) -> partition; None: the source has one
+    cdef bint checked                   # the first time has been checked
+
+    cdef object stamp(self, tuple values, object message_id)
+    cdef int note_row(self, tuple row, object message_id) except -1

@@ -1,0 +1,10 @@
+"""Event time: the settings of a source, and the decisions about watermarks, as plain objects (ET-1 to ET-5).
+
+A watermark W = t says that no later row on time has a time before t. Times are microseconds since 1970.
+"""
+
+from engine.event_time.settings import EventTime
+from engine.event_time.source_clock import PartitionView, SourceClock
+from engine.event_time.watermark import END_OF_TIME, NO_WATERMARK, Mark, TaskWatermark
+
+__all__ = ["END_OF_TIME", "NO_WATERMARK", "EventTime", "Mark", "PartitionView", "SourceClock", "TaskWatermark"]

@@ -1,0 +1,170 @@
+"""`SourceClock` decides what the watermark of one source task is, and when it may leave (ET-1, ET-3).
+
+A watermark is recorded behind the rows that have been emitted by then. It leaves when all these rows are settled, so that no row that is sent
+again can be late.
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from engine.event_time.settings import EventTime
+from engine.event_time.watermark import END_OF_TIME, NO_WATERMARK, Mark
+
+
+class PartitionView(NamedTuple):
+    """What is known of one partition now."""
+
+    greatest: int
+    """Greatest time of its rows in microseconds. NO_WATERMARK: it has had no row."""
+    rows: int
+    """Number of its rows."""
+    caught_up: bool | None
+    """True: it is read to its end. False: more rows wait, or nobody knows. None: its source cannot know."""
+
+
+class Record(NamedTuple):
+    """A watermark that waits until the rows before it are settled."""
+
+    at: float
+    """Time of the run's clock. Rows that are emitted later are behind it."""
+    mark: Mark
+
+
+@dataclass(slots=True, eq=False)
+class HeldRow:
+    """A row that has failed and holds the watermark, because it may be sent again."""
+
+    emitted_at: float
+    """Time of its first emit."""
+    failed_at: float
+    """Time of its first failure."""
+    root: int = 0
+    """Root of the tree in which it was sent again. 0: it has not been."""
+
+
+@dataclass(slots=True)
+class _Quiet:
+    """How long a partition has had nothing to read."""
+
+    rows: int = -1
+    since: float | None = None
+
+
+class SourceClock:
+    """The watermark of one task of a source."""
+
+    def __init__(self, settings: EventTime) -> None:
+        self.settings: Final = settings
+        self.sent = Mark(NO_WATERMARK, True)
+        """The last mark that has left."""
+        self.held: Final[dict[Any, HeldRow]] = {}
+        """Failed rows by their ids."""
+        self.passed_held = 0
+        """Failed rows that the watermark has passed after `hold_secs`."""
+        self._records: deque[Record] = deque()
+        self._quiet: dict[Hashable, _Quiet] = {}
+
+    # What is recorded
+
+    def record(self, now: float, wall_us: int, partitions: Mapping[Hashable, PartitionView]) -> None:
+        """Record the watermark behind all rows that have been emitted by now."""
+        self._add(now, self._mark(now, wall_us, partitions))
+
+    def record_end(self, now: float) -> None:
+        """Record the end, because the source is exhausted."""
+        self._add(now, Mark(END_OF_TIME, True))
+
+    def forget_end(self) -> None:
+        """Forget the recorded end, because the source is polled again."""
+        while self._records and self._records[-1].mark.watermark == END_OF_TIME:
+            self._records.pop()
+
+    @property
+    def has_ended(self) -> bool:
+        """True when the end of time has left."""
+        return self.sent.watermark == END_OF_TIME
+
+    def _add(self, now: float, mark: Mark) -> None:
+        last = self._records[-1].mark if self._records else self.sent
+        mark = Mark(max(mark.watermark, last.watermark), mark.is_active)
+        if mark != last:
+            self._records.append(Record(now, mark))
+
+    def _mark(self, now: float, wall_us: int, partitions: Mapping[Hashable, PartitionView]) -> Mark:
+        self._quiet = {partition: self._quiet.get(partition, _Quiet()) for partition in partitions}
+        active = [view.greatest for partition, view in partitions.items() if not self._is_idle(now, partition, view)]
+        bound = self.settings.bound_us
+        if active:
+            return Mark(_before(min(active), bound), True)
+        greatest = _before(max((view.greatest for view in partitions.values()), default=NO_WATERMARK), bound)
+        if self.settings.close_when_idle:
+            greatest = max(greatest, wall_us - bound)
+        return Mark(greatest, False)
+
+    def _is_idle(self, now: float, partition: Hashable, view: PartitionView) -> bool:
+        quiet = self._quiet[partition]
+        if view.caught_up is False or view.rows != quiet.rows:
+            quiet.rows, quiet.since = view.rows, None
+        if view.caught_up is not False and quiet.since is None:
+            quiet.since = now
+        return quiet.since is not None and now - quiet.since >= self.settings.idle_secs
+
+    # What leaves
+
+    @property
+    def has_records(self) -> bool:
+        """True while a watermark waits until the rows before it are settled."""
+        return bool(self._records)
+
+    def take_due(self, now: float, oldest_open: float | None, is_open: Callable[[int], bool]) -> Mark | None:
+        """Return the mark that may leave now. None: there is none.
+
+        oldest_open: time of the emit of the oldest row that is not settled. is_open: tells whether a tree is open.
+        """
+        due: Mark | None = None
+        least = self._oldest(now, oldest_open, is_open)
+        while self._records and (least is None or self._records[0].at < least):
+            due = self._records.popleft().mark
+        if due is not None:
+            self.sent = due
+        return due
+
+    def _oldest(self, now: float, oldest_open: float | None, is_open: Callable[[int], bool]) -> float | None:
+        if not self.settings.wait_for_acks:
+            return None
+        for key, row in list(self.held.items()):
+            if row.root and not is_open(row.root):
+                del self.held[key]
+            elif now - row.failed_at >= self.settings.hold_secs:
+                del self.held[key]
+                self.passed_held += 1
+        times = [row.emitted_at for row in self.held.values()]
+        return min(times if oldest_open is None else [*times, oldest_open], default=None)
+
+    def note_failed(self, key: Any, emitted_at: float, now: float) -> None:
+        """Note that a row has failed, and may be sent again."""
+        row = self.held.setdefault(key, HeldRow(emitted_at, now))
+        row.root = 0
+
+    def forget_failed(self, keys: Iterable[Any]) -> None:
+        """Note that failed rows are given up."""
+        for key in keys:
+            self.held.pop(key, None)
+
+    # What goes back
+
+    def go_back(self, watermark: int) -> Mark:
+        """Begin anew with this watermark, because the rows behind it come again. Return the mark to send (ET-4).
+
+        Failed rows still hold it, until the source has sent them again.
+        """
+        self._records.clear()
+        self._quiet.clear()
+        self.sent = Mark(watermark, True)
+        return self.sent
+
+
+def _before(time: int, bound: int) -> int:
+    return time if time == NO_WATERMARK else max(time - bound, NO_WATERMARK + 1)

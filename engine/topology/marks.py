@@ -1,0 +1,54 @@
+"""Adds the streams of the watermarks to a topology whose sources have event times (ET-1)."""
+
+from collections.abc import Container
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
+
+from engine.api import All, Fields
+from engine.names import MARK_STREAM, is_reserved
+from engine.topology.spec import ComponentSpec, Subscription, Topology
+
+MARK_FIELDS: Final = Fields("watermark", "is_active")
+
+
+def timed_components(topology: Topology) -> frozenset[str]:
+    """Return the components that send marks: the sources with event times, and each bolt of which all inputs come from such components.
+
+    An edge that closes a cycle does not count, because its mark would wait for itself.
+    """
+    closing = topology.closing_edges()
+    timed: set[str] = set()
+    for component_id, spec in sorted(topology.components.items(), key=lambda item: topology.layers()[item[0]]):
+        if spec.kind == "spout":
+            is_timed = spec.settings.event_time is not None
+        else:
+            inputs = _inputs(spec, closing)
+            is_timed = bool(inputs) and all(source in timed for source in inputs)
+        if is_timed:
+            timed.add(component_id)
+    return frozenset(timed)
+
+
+def _inputs(spec: ComponentSpec, closing: Container[tuple[str, str]]) -> list[str]:
+    """Return the components from which a bolt takes rows."""
+    rows = (each.source for each in spec.subscriptions if not is_reserved(each.source) and not is_reserved(each.stream))
+    return [source for source in dict.fromkeys(rows) if (source, spec.component_id) not in closing]
+
+
+def with_marks(topology: Topology) -> Topology:
+    """Return the topology that runs, in which each timed component sends marks to all tasks behind it."""
+    timed = timed_components(topology)
+    if not timed:
+        return topology
+    closing = topology.closing_edges()
+    components = dict(topology.components)
+    for component_id in timed:
+        spec = components[component_id]
+        marks = tuple(Subscription(source, MARK_STREAM, All()) for source in _inputs(spec, closing)) if spec.kind == "bolt" else ()
+        components[component_id] = replace(
+            spec,
+            streams=MappingProxyType({**spec.streams, MARK_STREAM: MARK_FIELDS}),
+            subscriptions=(*spec.subscriptions, *marks),
+        )
+    return replace(topology, components=MappingProxyType(components))
