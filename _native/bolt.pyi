@@ -76,6 +76,10 @@ class BoltCore(TaskCore):
         """Marks that wait until all earlier inputs are settled, oldest first."""
 
     @property
+    def is_gated(self) -> bool:
+        """True while the gate is closed."""
+
+    @property
     def retrying(self) -> int:
         """Number of tuples that run again one by one."""
 

@@ -926,6 +926,11 @@ cdef class BoltCore(TaskCore):
         self.held_tuples.set_gate(closed)
         self.rare_paths |= HOLDS
 
+    @property
+    def is_gated(self):
+        """True while the gate is closed."""
+        return self.held_tuples.gated is not None
+
     def release_all(self):
         """End all holds, and open the gate. Called when the task has no instance, so all inputs fail."""
         self.release_sources()

@@ -15,3 +15,9 @@ def take_due_marks(core: BoltCore) -> list[Tuple]:
 
 def requeue_marks(core: BoltCore) -> None:
     """Let the marks wait again, before all inputs that have not been taken, because the instance ends and its inputs may run again."""
+
+def put_back_marks(core: BoltCore, marks: list[Tuple]) -> None:
+    """Let marks that have been taken wait again, before all other inputs."""
+
+def is_mark_due(core: BoltCore) -> bool:
+    """Tell whether a mark is the oldest input now."""

@@ -30,11 +30,16 @@ def keep_mark(BoltCore core not None, Tuple mark not None):
     core.rare_paths |= MARKED
 
 
+def is_mark_due(BoltCore core not None):
+    """Tell whether a mark is the oldest input now."""
+    return bool(core.marks) and core.taken_list.oldest == <PyObject*>core.marks[0]
+
+
 def take_due_marks(BoltCore core not None):
     """Remove the marks that are the oldest inputs now, and return them in order."""
     cdef Tuple mark
     cdef list due = []
-    while core.marks and core.taken_list.oldest == <PyObject*>core.marks[0]:
+    while is_mark_due(core):
         mark = <Tuple>core.marks.popleft()
         remove_taken(&core.taken_list, mark, SETTLED)
         due.append(mark)
@@ -46,9 +51,16 @@ def take_due_marks(BoltCore core not None):
 def requeue_marks(BoltCore core not None):
     """Let the marks wait again, before all inputs that have not been taken, because the instance ends and its inputs may run again."""
     cdef Tuple mark
-    while core.marks:
-        mark = <Tuple>core.marks.pop()
-        remove_taken(&core.taken_list, mark, WAITING)
-        core.held_tuples.released.appendleft(mark)
-        core.rare_paths |= HOLDS
+    marks = list(core.marks)
+    core.marks.clear()
     core.rare_paths &= ~<uint32_t>MARKED
+    for mark in marks:
+        remove_taken(&core.taken_list, mark, WAITING)
+    put_back_marks(core, marks)
+
+
+def put_back_marks(BoltCore core not None, list marks not None):
+    """Let marks that have been taken wait again, before all other inputs."""
+    if marks:
+        core.held_tuples.released.extendleft(reversed(marks))
+        core.rare_paths |= HOLDS

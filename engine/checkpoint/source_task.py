@@ -207,7 +207,8 @@ class SourceTask(SourceHandler):
         rows = self.rows.note_committed()
         self.repeat_only(2 * rows if self._sources.passes.differed else 0)
         self.kept.retried.clear()
-        self._port.release_watermark(KEPT)
+        if not self.kept:
+            self._port.release_watermark(KEPT)
         self._use_filter()
         self._tell(self._position)
 

@@ -37,7 +37,7 @@ try:
     from _native.held_call import HeldCall, failed_calls, note_failed_call, requeue
     from _native.ids import EdgeIds
     from _native.kafka import Entry, PartitionOffsets, RecordFeed, RoundRobin, mark_all_done, mark_done
-    from _native.marks import emit_mark, keep_mark, requeue_marks, take_due_marks
+    from _native.marks import emit_mark, is_mark_due, keep_mark, put_back_marks, requeue_marks, take_due_marks
     from _native.nested import decimal_values, list_parts, map_parts, python_values, struct_parts, values_of_classes
     from _native.process import (
         ack_rows,
@@ -132,6 +132,7 @@ __all__ = [
     "first_waiting",
     "float_buffers",
     "integer_buffers",
+    "is_mark_due",
     "keep_mark",
     "key_group",
     "kind_of",
@@ -146,6 +147,7 @@ __all__ = [
     "post_control",
     "post_numbered",
     "post_rows",
+    "put_back_marks",
     "python_values",
     "reply",
     "requeue",

@@ -24,6 +24,7 @@ from engine.kernel import (
     failed_calls,
     keep_mark,
     note_failed_call,
+    put_back_marks,
     requeue_marks,
     take_due_marks,
 )
@@ -96,8 +97,11 @@ class BoltExecutor(Executor):
         """The watermark of the task. Nothing moves it if no source in front of the bolt has event times."""
         self._pass_watermark: Callable[[int], Iterator[None]] | None = None
         """The method of an instance that acts on watermarks, such as a bolt with windows."""
-        self._owes_watermark = False
-        """True if a new instance has not been told the watermark that an earlier one knew. One with a state goes back, with its sources."""
+        self._told = NO_WATERMARK
+        """The last watermark that the instance has acted on."""
+        self._marks_in_pause: list[Tuple] = []
+        self._passed_on = self.watermark.mark
+        """The last mark that has been sent to the tasks behind."""
 
     # The instance
 
@@ -115,7 +119,7 @@ class BoltExecutor(Executor):
         await self._connect_port(bolt)
         self.component = bolt
         self._pass_watermark = getattr(bolt, "pass_watermark", None)
-        self._owes_watermark = not self.spec.keeps_state and self.watermark.mark.watermark != NO_WATERMARK
+        self._told = NO_WATERMARK
         holding = collector if isinstance(collector, HoldingCollector) else None
         self.calls.use_instance(bolt, holding)
         self._burst_error = None
@@ -198,6 +202,7 @@ class BoltExecutor(Executor):
         """Drop all inputs, because their trees fail at the spouts (EO-5)."""
         self.core.drop_inputs(failure)
         self.watermark.go_back()
+        self._passed_on, self._told = self.watermark.mark, NO_WATERMARK
         self.lost_inputs.clear()
         self._open_controls.clear()
         self._burst_error = None
@@ -267,11 +272,11 @@ class BoltExecutor(Executor):
         while self._is_serving and self.variables is variables:
             if self.orders:
                 await self._carry_out(self.orders.take())
-            elif self.core.marks and (due := take_due_marks(self.core)):
+            elif self.core.marks and (due := await self._take_due_marks()):
                 for mark in due:
-                    await self._pass_mark(mark)
-            elif self._owes_watermark:
-                await self._tell_watermark(self.watermark.mark.watermark)
+                    self._note_mark(mark)
+            elif self._owes_mark and not self.core.is_gated:
+                await self._pass_mark_on(self.watermark.mark)
             elif self.calls.one_by_one:
                 await self._turn_by_calls()
             else:
@@ -351,33 +356,44 @@ class BoltExecutor(Executor):
     async def _take_control(self, tup: Tuple | None) -> None:
         if tup is None or not tup.is_mark:
             await self._serve_control(tup)
-        elif self.core.oldest_taken(1):
+        elif self._has_earlier_inputs:
             keep_mark(self.core, tup)
         else:
-            await self._pass_mark(tup)
+            self._note_mark(tup)
 
-    async def _pass_mark(self, tup: Tuple) -> None:
-        """Note a watermark, behind everything that the task emits for earlier inputs. Pass it on if it is that of the task (ET-1)."""
-        before = self.watermark.mark.watermark
-        mark = self.watermark.note(tup.source_task, Mark(*tup.values))
-        if mark is None:
-            return
-        if mark.watermark == before or await self._tell_watermark(mark.watermark):
+    @property
+    def _has_earlier_inputs(self) -> bool:
+        """True while the task may still emit something for an input that it has taken."""
+        return bool(self.core.oldest_taken(1))
+
+    async def _take_due_marks(self) -> list[Tuple]:
+        """Return the marks whose earlier inputs are all settled."""
+        return take_due_marks(self.core)
+
+    def _note_mark(self, tup: Tuple) -> None:
+        """Note a mark, behind everything that the task emits for earlier inputs (ET-1)."""
+        self.watermark.note(tup.source_task, Mark(*tup.values))
+
+    @property
+    def _owes_mark(self) -> bool:
+        """True if the watermark of the task has changed, or the instance is new and does not know it."""
+        mark = self.watermark.mark
+        return mark != self._passed_on or (self._told < mark.watermark and self._pass_watermark is not None)
+
+    async def _pass_mark_on(self, mark: Mark) -> None:
+        """Let the instance act on the watermark of the task, and send it to the tasks behind, after what the instance emits."""
+        if self._pass_watermark is not None and self._told < mark.watermark:
+            try:
+                await self._other_steps(self._pass_in_slices(self._pass_watermark, mark.watermark))
+            except (Exception, asyncio.CancelledError) as error:
+                if was_cancelled(error):
+                    raise
+                await self._replace(error)
+                return
+        self._told = mark.watermark
+        if mark != self._passed_on:
+            self._passed_on = mark
             emit_mark(self.core, MARK_STREAM, tuple(mark))
-
-    async def _tell_watermark(self, watermark: int) -> bool:
-        """Let the instance act on a watermark. Return False if it has raised, and is replaced."""
-        self._owes_watermark = False
-        if self._pass_watermark is None:
-            return True
-        try:
-            await self._other_steps(self._pass_in_slices(self._pass_watermark, watermark))
-        except (Exception, asyncio.CancelledError) as error:
-            if was_cancelled(error):
-                raise
-            await self._replace(error)
-            return False
-        return True
 
     async def _pass_in_slices(self, pass_watermark: Callable[[int], Iterator[None]], watermark: int) -> None:
         """Let the instance act on a watermark. Between two slices of its work the loop runs, and full mailboxes drain."""
@@ -536,8 +552,17 @@ class BoltExecutor(Executor):
 
     async def _wait_to_restart(self, secs: float, failure: Failure) -> None:
         """Wait until the next instance may begin. All inputs that come meanwhile fail with this failure (SV-3)."""
+        try:
+            await self._fail_inputs_until(self.run_context.clock.now() + secs, failure)
+        finally:
+            put_back_marks(self.core, self._marks_in_pause)  # the next instance acts on them
+            self._marks_in_pause.clear()
+        # The next instance does not know these barriers. So the checkpoint round fails, and the recovery starts again.
+        self._fail_open_controls(failure)
+
+    async def _fail_inputs_until(self, until: float, failure: Failure) -> None:
+        """Fail the inputs that come until this time, and keep the marks among them."""
         core, now = self.core, self.run_context.clock.now
-        until = now() + secs
         while (left := until - now()) > 0 and self._is_serving:
             core.release_all()
             for _ in range(self.run_context.config.burst):
@@ -545,7 +570,7 @@ class BoltExecutor(Executor):
                 if tup is None:
                     break
                 if tup.is_mark:
-                    await self._pass_mark_in_pause(tup)
+                    self._marks_in_pause.append(tup)
                 elif tup.is_control:
                     await self._serve_control_in_pause(tup, failure)
                 elif not tup.is_tick:
@@ -557,13 +582,6 @@ class BoltExecutor(Executor):
                 await self.wakeup.wait(left)
                 core.mailbox.unpark()
                 await asyncio.sleep(min(left, PAUSED_PERIOD_SECS))
-        # The next instance does not know these barriers. So the checkpoint round fails, and the recovery starts again.
-        self._fail_open_controls(failure)
-
-    async def _pass_mark_in_pause(self, tup: Tuple) -> None:
-        """Pass a watermark on while the task has no instance. One that must act on it gets it at its next mark, or goes back."""
-        if self._pass_watermark is None:
-            await self._pass_mark(tup)
 
     async def _serve_control_in_pause(self, tup: Tuple, failure: Failure) -> None:
         """Handle a control tuple while the task has no instance. If its handler needs an instance, the tuple fails."""
@@ -634,8 +652,9 @@ class BoltExecutor(Executor):
     def is_empty(self) -> bool:
         """True while no tuple is in the mailbox, held back, or in a call."""
         core = self.core
-        waiting = len(core.mailbox) + core.retrying + len(core.held_tuples) + len(core.marks)
-        return self.is_idle and not waiting and self.calls.in_flight == 0
+        waiting = len(core.mailbox) + core.retrying + len(core.held_tuples)
+        has_marks = core.marks or self._marks_in_pause or self._owes_mark
+        return self.is_idle and not waiting and not has_marks and self.calls.in_flight == 0
 
 
 async def _call_work(work: Work) -> None:

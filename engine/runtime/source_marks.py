@@ -32,9 +32,8 @@ class SourceMarks:
         self._times: Final = SourceTimes()
         self._spout: Any = None
         self._timer: asyncio.TimerHandle | None = None
-        self._at_commit: tuple[int, dict[Hashable, int]] = NO_WATERMARK, {}
-        """Watermark and greatest times of the last commit."""
-        self._prepared = self._at_commit
+        self._at_commit = self._prepared = NO_WATERMARK
+        """The watermark of the last commit, and of the checkpoint that is being prepared."""
 
     # The instance
 
@@ -180,8 +179,8 @@ class SourceMarks:
         return self.clock.sent.watermark, self._times.greatest()
 
     def cut(self) -> None:
-        """Take the times of now for the checkpoint that begins."""
-        self._prepared = self.now
+        """Take the watermark of now for the checkpoint that begins."""
+        self._prepared = self.clock.sent.watermark
 
     def note_committed(self) -> None:
         """Note that the last cut is committed."""
@@ -190,11 +189,10 @@ class SourceMarks:
     def restore(self, watermark: int, greatest: dict[Hashable, int]) -> None:
         """Begin at the times of a stored checkpoint, from which the source repeats all rows."""
         self.clock.held.clear()
-        self._at_commit = self._prepared = watermark, greatest
+        self._times.restore(dict(greatest))
+        self._at_commit = self._prepared = watermark
         self.go_back()
 
     def go_back(self) -> None:
-        """Go back to the last commit."""
-        watermark, greatest = self._at_commit
-        self._times.restore(dict(greatest))
-        self._send(self.clock.go_back(watermark))
+        """Go back to the watermark of the last commit. A source that cannot rewind goes on, and sends the rows again that fail now."""
+        self._send(self.clock.go_back(self._at_commit))

@@ -160,14 +160,14 @@ class Process(process.Process):
         if self.run is not None:
             self.model.check_disk()
             if outcome == "complete" and all(source.is_timed for source in self.world.sources):
-                self._judge_ends(self.run, chance)
+                self._judge_ends(chance)
         if left := children_left(topology.name):
             self.add_violation(f"process {self.number}: these children outlive the run: {left}")
         self._leave_sources()
         return outcome
 
-    def _judge_ends(self, run: Run, chance: Chance) -> None:
-        """At the end of all sources each instance has been told so (ET-3)."""
+    def _judge_ends(self, chance: Chance) -> None:
+        """At the end of all sources each task has told its last instance so (ET-3)."""
         for name, watermark in chance.watermarks.items():
             if watermark != END_OF_TIME:
                 self.add_violation(f"{name} ends with the watermark {watermark} (ET-3)")

@@ -180,7 +180,7 @@ class Chance:
     """How often a bolt still fails a message."""
 
     failures: int = 0
-    on_late: Callable[[str | None, str], None] = lambda message, text: None
+    on_late: Callable[[str | None, str], None] = print
     """Called for each message that a watermark has passed, and for a watermark that falls (None)."""
     watermarks: dict[tuple[str, int], int] = field(default_factory=dict)
     """The watermark of each instance in this process."""

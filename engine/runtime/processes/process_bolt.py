@@ -13,7 +13,7 @@ from typing import Any, Final
 from engine.api import TaskContext
 from engine.cancellation import CLOSE_TIMEOUT_SECS
 from engine.errors import FORGOTTEN, ComponentError, FatalError, UsageError
-from engine.kernel import Layers, SignalRing, Tuple, ack_rows, emit_rows
+from engine.kernel import Layers, SignalRing, Tuple, ack_rows, emit_rows, is_mark_due, take_due_marks
 from engine.metrics import TaskLabels
 from engine.raised import headline, raised_text
 from engine.runtime.bolt_executor import BoltExecutor
@@ -200,6 +200,16 @@ class ProcessBoltExecutor(BoltExecutor):
             return
         self.reporter.report(error, next_step="the task gets a fresh instance, which may repair a broken connection")
         await self._renew(self._death_failure(error))
+
+    @property
+    def _has_earlier_inputs(self) -> bool:
+        return super()._has_earlier_inputs or self.calls.in_flight > 0  # those of no tree are acked before they go to the child
+
+    async def _take_due_marks(self) -> list[Tuple]:
+        if not is_mark_due(self.core):
+            return []
+        await self.calls.wait_until_returned()
+        return take_due_marks(self.core)
 
     async def _serve_control(self, tup: Tuple | None) -> None:
         await super()._serve_control(tup)
