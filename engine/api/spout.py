@@ -138,10 +138,10 @@ class Spout(ABC):
     def partitions(self) -> Collection[Hashable] | None:
         """Return the partitions that this instance reads now, such as those that are assigned to it. None: the source has no partitions.
 
-        The watermark waits for each of them, but for those that are caught up (ET-3). A partition belongs to the answer from the moment when
-        the instance might get rows of it, and leaves when it is given back, or exhausted. A row that is retried later may bring it back. An
-        empty collection says that the instance has no partitions. Before the instance can know that, as before its first assignment or
-        during a rebalance, the answer has the one of `UNKNOWN_PARTITIONS`. Called several times per second, so it must be cheap.
+        The watermark waits for each of them, except for those that are idle (ET-3). A partition belongs to the answer as soon as the
+        instance may get rows of it, and leaves when it is given back or exhausted. A row that is retried later may bring it back. An empty
+        collection says that the instance has no partitions. While the instance cannot know that, as before its first assignment or during
+        a rebalance, the answer contains the one of `UNKNOWN_PARTITIONS`. Called several times per second, so it must be cheap.
         """
         return None
 

@@ -18,7 +18,7 @@ from engine.kafka import KafkaSpout, KafkaSpoutConfig
 from engine.kafka.client.log_ends import LogEnds
 from engine.kafka.client.partition import PartitionId
 from tests.kafka.exact_play import Told
-from tests.kafka.play import Noting, Notes, gauges, produce, settings
+from tests.kafka.play import Notes, Noting, gauges, produce, settings
 from tests.servers.kafka_admin import create_topic
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_fixtures import NewTopic
