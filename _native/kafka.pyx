@@ -384,6 +384,7 @@ cdef class RecordFeed:
     Methods of `spout`:
     - `due()` returns a failed entry that is due, or None.
     - `unreadable(entry, error, values)` handles a record that cannot be translated or emitted.
+    - `partition_at(place)` returns the partition of a place that this task does not read.
     - `rest()` is called if nothing can be emitted, `wake()` if a poll ends early.
     """
 
@@ -416,7 +417,7 @@ cdef class RecordFeed:
         for offsets in self.partitions.partitions:
             if offsets.partition == place:
                 return offsets.partition
-        return place
+        return self.spout.partition_at(message_id)
 
     def next_tuples(self, Py_ssize_t limit):
         """Emit up to `limit` records: failed records that are due, and the next records."""

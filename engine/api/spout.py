@@ -142,6 +142,8 @@ class Spout(ABC):
         instance may get rows of it, and leaves when it is given back or exhausted. A row that is retried later may bring it back. An empty
         collection says that the instance has no partitions. While the instance cannot know that, as before its first assignment or during
         a rebalance, the answer contains the one of `UNKNOWN_PARTITIONS`. Called several times per second, so it must be cheap.
+
+        If the spout is `partitioned`, `str(partition)` is the key of the partition in its position.
         """
         return None
 

@@ -315,4 +315,5 @@ async def test_an_exact_spout_tells_the_same(kafka: str, new_topic: NewTopic, tm
     assert all(partition == PartitionId(topic, value // 1000) for value, partition in play.stamped)
     place = (topic, 1, 17)
     assert play.spout.partition_of(place) == PartitionId(topic, 1), "the engine emits rows again by their message ids"
-    assert play.spout.partition_of((topic, 99, 17)) == (topic, 99)
+    assert str(play.spout.partition_of((topic, 99, 17))) == f"{topic}-99"
+    assert {str(PartitionId(topic, number)) for number in range(3)} == play.spout.position().keys()

@@ -161,6 +161,10 @@ class KafkaSpout(BurstSpout, SpoutPortUser):
         """Return the partition of a record. Instances replace this by the compiled method of the feed."""
         return self._feed.partition_of(message_id)
 
+    def partition_at(self, place: tuple[str, int, int]) -> PartitionId:
+        """Return the partition of a row that the engine has kept, although this task does not read the partition."""
+        return PartitionId(*place[:2])
+
     def caught_up(self, partition: Hashable = None) -> bool:
         """Return True if all records up to the end of a partition were emitted, by an answer of its broker that is not overdue.
 
