@@ -21,6 +21,7 @@ cdef class Entry:
 
 
 cdef class PartitionOffsets:            # not final, because it is the base of OffsetManager
+    cdef public object partition        # a tuple of the topic and the number. None in tests
     cdef list entries                   # in the order of their offsets; None for a done entry that the head has passed
     cdef Py_ssize_t head                # the first entry that is not done
     cdef Py_ssize_t cursor              # the first entry that is not emitted

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, final
 
 @final
@@ -25,6 +25,8 @@ class Entry:
 
 class PartitionOffsets:
     """The entries of one partition. Base of `OffsetManager`, which has the methods that run once per commit."""
+
+    partition: Any
 
     def __init__(self, start: int, skips: Iterable[int] = (), *, in_order: bool = False) -> None: ...
     @property
@@ -124,6 +126,9 @@ class RecordFeed:
 
     def let_engine_track_rows(self) -> None:
         """Emit with (topic, partition, offset) as message id. A record is then done when it is emitted."""
+
+    def partition_of(self, message_id: Any) -> Hashable:
+        """Return the partition of a row by its message id. None: that of the record that is being emitted."""
 
     def next_tuples(self, limit: int) -> None:
         """Emit up to `limit` records: failed records that are due, and the next records."""

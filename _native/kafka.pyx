@@ -384,6 +384,7 @@ cdef class RecordFeed:
     Methods of `spout`:
     - `due()` returns a failed entry that is due, or None.
     - `unreadable(entry, error, values)` handles a record that cannot be translated or emitted.
+    - `partition_at(place)` returns the partition of a place that this task does not read.
     - `rest()` is called if nothing can be emitted, `wake()` if a poll ends early.
     """
 
@@ -399,6 +400,24 @@ cdef class RecordFeed:
     def let_engine_track_rows(self):
         """Emit with (topic, partition, offset) as message id. A record is then done when it is emitted."""
         self.tracked, self.by_place = False, True
+
+    def partition_of(self, message_id):
+        """Return the partition of a row by its message id. None: that of the record that is being emitted.
+
+        A record without a message id is never retried, so it belongs to the partition whose turn it is.
+        """
+        cdef PartitionOffsets offsets = self.partitions.current
+        if type(message_id) is Entry:
+            return (<Entry>message_id).partition.partition
+        if message_id is None:
+            return None if offsets is None else offsets.partition
+        place = message_id[:2]
+        if offsets is not None and offsets.partition == place:
+            return offsets.partition
+        for offsets in self.partitions.partitions:
+            if offsets.partition == place:
+                return offsets.partition
+        return self.spout.partition_at(message_id)
 
     def next_tuples(self, Py_ssize_t limit):
         """Emit up to `limit` records: failed records that are due, and the next records."""

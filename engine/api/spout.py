@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Hashable
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
 from engine.api.collector import SpoutCollector
 from engine.api.context import TaskContext
@@ -17,6 +17,13 @@ OnError: TypeAlias = Literal["fail", "restart", "stop"]
 
 MaxSpoutPending: TypeAlias = int | Literal["auto"] | None
 """Limit of open trees per spout task. "auto": the engine finds the lowest limit with full throughput. None: no limit."""
+
+
+class _UnknownPartition:
+    """The only partition of `Spout.UNKNOWN_PARTITIONS`."""
+
+    def __repr__(self) -> str:
+        return "partitions that are not known yet"
 
 
 class SpoutExhausted(Exception):
@@ -85,6 +92,9 @@ class Spout(ABC):
     chooses_tasks: ClassVar[bool] = False
     """True for spouts that choose the task of each tuple, and have a window for each task (FC-1)."""
 
+    UNKNOWN_PARTITIONS: Final[frozenset[Hashable]] = frozenset((_UnknownPartition(),))
+    """What `partitions` returns while the spout does not know its partitions. No row belongs to this one, and it is never caught up."""
+
     context: TaskContext
     """Gives access to the ids of this task, the settings, the metrics, and other services of the engine. Set before `open`."""
     collector: SpoutCollector
@@ -94,18 +104,6 @@ class Spout(ABC):
         super().__init_subclass__(**options)
         if "rewinds" not in vars(cls):
             cls.rewinds = callable(getattr(cls, "seek", None)) and callable(getattr(cls, "position", None))
-
-    def partitions(self) -> Collection[Hashable] | None:
-        """Return the partitions that this instance reads now (ET-3). None: it has no partitions, so all its rows are one."""
-        return None
-
-    def partition_of(self, message_id: Any) -> Hashable:
-        """Return the partition of a row that this instance emits (ET-1)."""
-        return None
-
-    def caught_up(self, partition: Hashable = None) -> bool | None:
-        """Tell whether a partition is read to its end (ET-3). None: the source cannot know."""
-        return None
 
     def sends_again(self, message_id: Any) -> bool:
         """Tell whether a row that has failed may be sent again, so that the watermark waits for it (ET-1). Called after `fail`."""
@@ -141,6 +139,37 @@ class Spout(ABC):
 
     def close(self) -> Awaitable[None] | None:
         """Release the resources of `open`. Called last, but not if `open` raised."""
+        return None
+
+    # Event time. These are plain methods, which the engine calls after `open`, also while the spout is paused or held back.
+
+    def partitions(self) -> Collection[Hashable] | None:
+        """Return the partitions that this instance reads now, such as those that are assigned to it. None: the source has no partitions.
+
+        The watermark waits for each of them, except for those that are idle (ET-3). A partition belongs to the answer as soon as the
+        instance may get rows of it, and leaves when it is given back or exhausted. A row that is retried later may bring it back. An empty
+        collection says that the instance has no partitions. While the instance cannot know that, as before its first assignment or during
+        a rebalance, the answer contains the one of `UNKNOWN_PARTITIONS`. Called several times per second, so it must be cheap.
+
+        If the spout is `partitioned`, `str(partition)` is the key of the partition in its position.
+        """
+        return None
+
+    def partition_of(self, message_id: Any) -> Hashable:
+        """Return the partition of a row that this instance emits, by the row's message id.
+
+        Called for each row, inside of its emit, unless `partitions` returns None. With message id None, the answer is the partition of the
+        row that is being emitted.
+        """
+        return None
+
+    def caught_up(self, partition: Hashable = None) -> bool | None:
+        """Return True if a partition is read to its end, as far as can be known now, and all rows that were read have been emitted.
+
+        partition: one of `partitions`, or None for the whole source. The answer is False if there is more, or if nobody can say: the source
+        is disconnected or paused, its last look at the end was too long ago, or a row waits in a buffer or for a retry. Rows in flight do
+        not matter. None, the default, is for sources that never know. They are idle by silence. Called several times per second.
+        """
         return None
 
 

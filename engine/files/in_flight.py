@@ -1,7 +1,7 @@
 """Rows that were emitted and have no verdict, and the retries of failed ones (FI-7). Contains no I/O."""
 
 import heapq
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from itertools import count, repeat
 from typing import Any, Final
@@ -21,6 +21,8 @@ class RowsInFlight:
         self._failures: dict[Any, int] = {}
         """Number of failures of rows that have failed."""
         self._heap: list[tuple[float, int, Any]] = []
+        self.waiting_by_file: Counter[str] = Counter()
+        """Number of rows that wait for a retry, for the files that have some."""
         self._numbers = count()
 
     def __len__(self) -> int:
@@ -54,6 +56,7 @@ class RowsInFlight:
         if self._max_retries is not None and failures > self._max_retries:
             return False
         heapq.heappush(self._heap, (now + BACKOFF.pause_secs(failures - 1), next(self._numbers), message_id))
+        self.waiting_by_file[message_id[0]] += 1
         return True
 
     def failures(self, message_id: Any) -> int:
@@ -69,6 +72,8 @@ class RowsInFlight:
         due: list[Any] = []
         while self._heap and self._heap[0][0] <= now and len(due) < most:
             due.append(heapq.heappop(self._heap)[2])
+        if due:
+            self.waiting_by_file -= Counter(key for key, _ in due)  # which drops the files that have none left
         return due
 
     def clear(self) -> None:
@@ -76,3 +81,4 @@ class RowsInFlight:
         self._values.clear()
         self._failures.clear()
         self._heap.clear()
+        self.waiting_by_file.clear()

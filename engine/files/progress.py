@@ -41,6 +41,10 @@ class FileProgress:
         """True if positions name this file."""
         self.is_over = False
         """True if the file is read no more in this run."""
+        self.found = 1
+        """How often the reader has found that the file may have more. Only the reader's thread changes it."""
+        self._ended = 0
+        """`found` of the end up to which all rows were emitted."""
         self.beginning = beginning
         self._head = self._tail = NOWHERE
         self._offset, self._lines = (0, 0) if place is None else (place.offset, place.lines)
@@ -99,8 +103,14 @@ class FileProgress:
 
     def note_end(self, end: "FileEnd") -> None:
         """Note that the file was read to its end, or is closed. A row without its end is not read."""
+        self._ended = end.found
         self.state = "reading" if self._carry and end.state == "at_end" else end.state
         self.is_over = end.is_last
+
+    @property
+    def is_at_end(self) -> bool:
+        """True if all rows up to the end that the reader has found last were emitted, and no unfinished row is behind them."""
+        return self._ended == self.found and not self._carry
 
     @property
     def lines(self) -> int:
@@ -152,6 +162,8 @@ class FileEnd:
     state: PlaceState
     is_last: bool = False
     """True if it is read no more in this run."""
+    found: int = 0
+    """`FileProgress.found` at this end."""
 
 
 Event: TypeAlias = Piece | LongLine | FileEnd

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from engine.clock import Clock
 from engine.errors import FatalError
-from engine.files.progress import Event, Piece, Place
+from engine.files.progress import Event, FileProgress, Piece, Place
 from engine.files.reader import FileReader
 from engine.in_thread import in_thread
 
@@ -18,6 +18,8 @@ READ_BYTES: Final = 1024 * 1024
 LOOK_SECS: Final = 0.2
 LOOK_SHARE: Final = 20
 """Listing the files takes at most 1/LOOK_SHARE of the time."""
+OVERDUE_SECS: Final = 1.0
+"""Time after which a look that has not ended is overdue, in addition to twice the time that the last one took."""
 _T = TypeVar("_T")
 
 
@@ -35,6 +37,23 @@ class ReadAhead:
         """Bytes of the pieces that were read and not taken."""
         self._has_room = asyncio.Event()
         self._has_ended = False
+        self.files: dict[str, FileProgress] | None = None
+        """Files that are open or still to be read, by key. None: not known yet."""
+        self._overdue_at = 0.0
+
+    def is_fresh(self, now: float) -> bool:
+        """Return whether the ends of the files are known as of the last look, and the next look is not overdue."""
+        return not self._follow or now <= self._overdue_at
+
+    def _note_files(self) -> None:
+        """Add the files that the reader has found. Called while the thread rests."""
+        self.files = {} if self.files is None else self.files
+        self.files.update((progress.key, progress) for progress in self.reader.take_begun())
+
+    def forget_file(self, key: str) -> None:
+        """Forget a file whose last row was emitted."""
+        assert self.files is not None
+        self.files.pop(key, None)
 
     @property
     def is_finished(self) -> bool:
@@ -60,7 +79,9 @@ class ReadAhead:
         """Read all files, or for ever if they are followed. Raises FatalError."""
         now = Clock.of(asyncio.get_running_loop()).now
         await read_in_thread(self._pool, partial(self.reader.begin, places))
+        self._note_files()
         look_at = now() + LOOK_SECS
+        self._overdue_at = look_at + OVERDUE_SECS
         while not self._has_ended:
             while self.waiting_bytes >= READ_BYTES:
                 self._has_room.clear()
@@ -78,7 +99,10 @@ class ReadAhead:
             if now() >= look_at:
                 began = now()
                 await read_in_thread(self._pool, self.reader.look)
-                look_at = now() + max(LOOK_SECS, (now() - began) * LOOK_SHARE)
+                self._note_files()
+                took = now() - began
+                look_at = now() + max(LOOK_SECS, took * LOOK_SHARE)
+                self._overdue_at = look_at + OVERDUE_SECS + 2 * took
 
 
 async def read_in_thread(pool: Executor, work: Callable[[], _T]) -> _T:

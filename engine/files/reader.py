@@ -61,6 +61,8 @@ class FileReader:
         """Names in the last listing."""
         self._events: list[Event] = []
         """Ends of files, for the next `read`."""
+        self._begun: list[FileProgress] = []
+        """Files that have been found since the last `take_begun`."""
 
     # The start
 
@@ -86,6 +88,11 @@ class FileReader:
         order = {identity: number for number, identity in enumerate(listed)}
         self._queue = deque(sorted(self._files.values(), key=lambda file: order.get(file.identity, -1)))
         self._names = {found.name for found in listed.values()}
+
+    def take_begun(self) -> list[FileProgress]:
+        """Return the files that were found since the last call. Their `FileEnd` with `is_last` follows if they are read no more."""
+        begun, self._begun = self._begun, []
+        return begun
 
     def _is_mine(self, identity: Identity) -> bool:
         return identity[1] % self._tasks == self._index
@@ -115,6 +122,7 @@ class FileReader:
     def _input_file(self, found: Found, key: str, place: Place | None = None) -> InputFile:
         beginning = Beginning() if self._settings.format == "csv" and self._settings.header else None
         progress = FileProgress(key, found.name, found.identity[1], place, beginning)
+        self._begun.append(progress)
         return InputFile(found, progress, self._settings.max_line_bytes, place)
 
     def _add(self, found: Found) -> InputFile:
@@ -194,7 +202,11 @@ class FileReader:
     def _next_piece(self, file: InputFile) -> Piece | LongLine | None:
         try:
             if file.open():
-                return file.next_piece(to_the_end=not self._settings.follow)
+                size = file.content.size()  # before the read, so that the next look notices what is written behind its end
+                piece = file.next_piece(to_the_end=not self._settings.follow)
+                if piece is None:
+                    file.seen_size = max(file.seen_size, size)
+                return piece
         except OSError as error:
             raise FatalError(
                 f"file {file.name!r} cannot be read: {error.strerror or error}", hint="Repair this, and start again."
@@ -208,9 +220,8 @@ class FileReader:
         file.idle_since = self._now()
         if not file.is_open:  # its next name, or the file that replaced it, is in the next listing
             return []
-        file.seen_size = max(file.seen_size, file.content.size())
         if self._settings.follow:
-            return [] if file.has_partial_line else [FileEnd(file.progress, "at_end")]
+            return [] if file.has_partial_line else [FileEnd(file.progress, "at_end", found=file.progress.found)]
         if file.content.is_cut:
             raise FatalError(
                 f"file {file.name!r} ends in the middle of its compressed data", hint="Wait until it is written, or restore it."
@@ -219,7 +230,7 @@ class FileReader:
             raise FatalError(f"file {file.name!r} was truncated while it was read", hint="Restore it, and start again.")
         self.counts.files += 1
         file.close()
-        return [FileEnd(file.progress, "at_end")]
+        return [FileEnd(file.progress, "at_end", found=file.progress.found)]
 
     def _close_idle(self) -> None:
         """Close files above OPEN_FILES, those first that have been idle for the longest time."""
@@ -293,8 +304,13 @@ class FileReader:
             self._truncated(file)
             return
         file.seen_size = size
+        self._read_on(file)
+
+    def _read_on(self, file: InputFile) -> None:
+        """Queue a file, unless it is queued."""
         if file.idle_since is not None:
             file.idle_since = None
+            file.progress.found += 1
             self._queue.append(file)
 
     def _truncated(self, file: InputFile) -> None:
@@ -325,7 +341,7 @@ class FileReader:
         file.close()
         del self._files[file.identity]
         self.counts.files += 1
-        self._events.append(FileEnd(file.progress, state, is_last=True))
+        self._events.append(FileEnd(file.progress, state, is_last=True, found=file.progress.found))
 
     def _comes_back(self, found: Found) -> bool:
         """Continue a file that was moved away. Return False if this is not one, or has changed before its end."""
@@ -338,8 +354,10 @@ class FileReader:
             return False
         file.progress.newest_name, file.is_gone = found.name, False
         self._files[found.identity] = file
+        self._begun.append(file.progress)
         self._logger.info("%r is back. Reading continues", found.name)
-        self._look_into(file)
+        file.seen_size = file.content.size()
+        self._read_on(file)
         return True
 
     def _is_compressed_copy(self, found: Found, names: set[str]) -> bool:

@@ -1,11 +1,12 @@
 """`FileSpout` emits the rows of files, and tracks each row to its end (FI-1 to FI-9)."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import repeat
-from typing import Any, ClassVar, Final, Unpack
+from operator import itemgetter
+from typing import Any, ClassVar, Final, Unpack, cast
 
 from engine.api import BurstSpout, Fields, OutputFields, SpoutExhausted
 from engine.api.fields import short_repr
@@ -77,6 +78,7 @@ class FileSpout(BurstSpout, SpoutPortUser):
         rows = Fields(*self._format.output_fields)
         diverts = self.settings.on_bad == "divert"
         self.output_fields: OutputFields = {DEFAULT_STREAM: rows, BAD_STREAM: Fields(*BAD_FIELDS)} if diverts else rows
+        self.partition_of = itemgetter(0)  # type: ignore[method-assign, assignment]  # without a step of Python for each row
         self._in_flight = RowsInFlight(self.settings.max_retries)
         self._given_up = 0
         self._pool: ThreadPoolExecutor | None = None
@@ -167,6 +169,27 @@ class FileSpout(BurstSpout, SpoutPortUser):
             if (file := self._files.get(key)) is not None and file.is_over and file.place() == place:
                 del self._files[key]
 
+    # Event time
+
+    def partitions(self) -> Collection[Hashable]:
+        """Return the files that are open or still to be read, and those with a row that waits for a retry, by their keys in positions."""
+        files = None if self._reading is None else self._reading.files
+        return self.UNKNOWN_PARTITIONS if files is None else files.keys() | self._in_flight.waiting_by_file.keys()
+
+    def partition_of(self, message_id: Any) -> Hashable:
+        """Return the key of the file of a row. Instances replace this by a function without a step of Python."""
+        return message_id[0]  # type: ignore[no-any-return]
+
+    def caught_up(self, partition: Hashable = None) -> bool:
+        """Return True if a followed file is emitted to its end, as of a look that is not overdue. Else its rows end with the file."""
+        if partition is None:
+            return all(map(self.caught_up, self.partitions()))
+        reading, waiting = self._reading, self._in_flight.waiting_by_file
+        if reading is None or reading.files is None or partition in waiting or not reading.is_fresh(self.context.clock.now()):
+            return False
+        file = reading.files.get(cast(str, partition))
+        return file is not None and file.is_at_end
+
     # Rows
 
     def next_tuples(self, limit: int) -> None:
@@ -212,6 +235,8 @@ class FileSpout(BurstSpout, SpoutPortUser):
             file.skip_line(event)
         elif isinstance(event, FileEnd):
             file.note_end(event)
+            if is_end and event.found == file.found and self._reading is not None:  # else it has come back
+                self._reading.forget_file(file.key)
             if event.is_last and not self._engine_tracks_rows:
                 del self._files[file.key]
         else:

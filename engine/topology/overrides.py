@@ -4,11 +4,14 @@ import inspect
 from collections.abc import Iterator
 from types import FunctionType
 
-from engine.api.arguments import takes
+from engine.api import Spout
+from engine.api.arguments import call_kind, takes
 
 _ENGINES = ("engine.", "spark_bridge.")
 _USERS = "engine.user_files."
 """Prefix of the modules of topology files, which are user code."""
+_PLAIN = frozenset(("partitions", "partition_of", "caught_up"))
+"""Methods of a spout whose results are not awaited. A coroutine would count as True."""
 
 
 def override_faults(where: str, component: type[object]) -> Iterator[str]:
@@ -29,6 +32,8 @@ def override_faults(where: str, component: type[object]) -> Iterator[str]:
             yield f"{where}: {component.__name__}.{name}{_signature(function)} {called}"
         elif method is None:
             yield f"{where}: {component.__name__}.{name} is None, and {called}"
+        elif function is not None and name in _PLAIN and issubclass(component, Spout) and call_kind(function).is_async:
+            yield f"{where}: {component.__name__}.{name} is async, but the engine does not await it. Write def {name}({parameters})."
 
 
 def _is_engines(base: type[object]) -> bool:

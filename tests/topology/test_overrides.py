@@ -100,6 +100,23 @@ def test_wrong_signatures_of_spouts_are_faults() -> None:
     )
 
 
+@pytest.mark.guarantee("ET-3")
+def test_what_a_spout_knows_is_not_awaited() -> None:
+    class Words(Spout):
+        output_fields = Fields("word")
+
+        def next_tuple(self) -> None: ...
+
+        async def partitions(self) -> Any: ...  # type: ignore[override]
+
+        async def caught_up(self, partition: Any = None) -> bool: ...  # type: ignore[override]
+
+    assert faults_of(spout_class=Words) == (
+        "spout 'words': Words.partitions is async, but the engine does not await it. Write def partitions(self).",
+        "spout 'words': Words.caught_up is async, but the engine does not await it. Write def caught_up(self).",
+    )
+
+
 def test_wrong_signatures_in_a_transactional_topology_are_faults() -> None:
     class Finishes(BatchBolt):
         def execute(self, tup: Any) -> None: ...

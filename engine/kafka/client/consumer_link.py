@@ -24,6 +24,7 @@ from engine.kafka.client.advertised_brokers import AdvertisedClient
 from engine.kafka.client.compiled_fetch import broken_offset, offset_after_broken, read_in_compiled_code
 from engine.kafka.client.connection import BrokerAccess
 from engine.kafka.client.log_continuity import CheckedClient, LogContinuity
+from engine.kafka.client.log_ends import LogEnds
 from engine.kafka.client.partition import BrokenRecord, Committable, CommittedOffset, Membership, PartitionId
 from engine.kafka.client.stable_offsets import StableOffsetFetch, read_stable_offsets, send_to_coordinator
 from engine.kafka.client.topic_lookup import matching_topics, prepare_client
@@ -115,13 +116,14 @@ class ConsumerLink:
         )
         prepare_client(self._consumer._client)
         self.logs = LogContinuity(self._consumer._client, self.position)
+        self.ends = LogEnds(self.position, config.fetch_max_wait_ms / 1000, read_committed=config.isolation_level == "read_committed")
 
     # Start and stop
 
     async def start(self) -> None:
         """Connect. Nothing is read before `subscribe` or `take_over`."""
         await self._consumer.start()
-        self._consumer._fetcher._client = CheckedClient(self._consumer._fetcher._client, self.logs)
+        self._consumer._fetcher._client = CheckedClient(self._consumer._fetcher._client, self.logs, self.ends)
         read_in_compiled_code(self._consumer, self.logs.topic_id_of)
         if self._config.group is not None:
             coordinator = self._consumer._coordinator
@@ -295,6 +297,7 @@ class ConsumerLink:
 
     def seek(self, partition: PartitionId, offset: int) -> None:
         """Seek to this offset. Drops fetched records of the partition that were not polled."""
+        self.ends.forget([partition])
         self._consumer.seek(TopicPartition(*partition), offset)
 
     def pause(self, partitions: Collection[PartitionId]) -> None:
@@ -305,8 +308,7 @@ class ConsumerLink:
         """Include these partitions in `poll` again. Ignores partitions that are not assigned at the moment."""
         for partition in filter(self.is_assigned, partitions):
             self._consumer.resume(TopicPartition(*partition))
-            position = self.position(partition)
-            if position is not None:
+            if (position := self.position(partition)) is not None:
                 self.seek(partition, position)  # wake aiokafka's fetcher, which otherwise polls every 200 ms
 
     def is_assigned(self, partition: PartitionId) -> bool:

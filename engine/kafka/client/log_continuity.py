@@ -20,6 +20,7 @@ from aiokafka import TopicPartition, errors
 from aiokafka.protocol.fetch import FetchRequest
 
 from engine.kafka.client.errors import KafkaWarning
+from engine.kafka.client.log_ends import LogEnds, fetched_offsets
 from engine.kafka.client.log_requests import EpochEndsRequest
 from engine.kafka.client.partition import UNKNOWN_EPOCH, LogMark, PartitionId
 from engine.kernel import leader_epochs
@@ -190,7 +191,7 @@ class LogContinuity:
     async def check(self, request: Any, answer: Any, sent_at: float) -> None:
         """Look at an answer to a fetch. Replace the rows of partitions whose log is another one than before."""
         now, is_unwatched = asyncio.get_running_loop().time(), False
-        offsets = {PartitionId(topic, number): offset for topic, rows in request.topics for number, offset, *_ in rows}
+        offsets = fetched_offsets(request)
         doubtful: dict[PartitionId, _Doubt] = {}
         for topic, rows in answer.topics:
             for number, code, *_, batches in rows:
@@ -260,10 +261,10 @@ class _Doubt:
 
 
 class CheckedClient:
-    """Client of a fetcher whose answers are checked."""
+    """Client of a fetcher whose answers are checked, and tell the ends of the logs."""
 
-    def __init__(self, client: Any, continuity: LogContinuity) -> None:
-        self._client, self._continuity = client, continuity
+    def __init__(self, client: Any, continuity: LogContinuity, ends: LogEnds) -> None:
+        self._client, self._continuity, self._ends = client, continuity, ends
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
@@ -274,9 +275,16 @@ class CheckedClient:
         return self._checked(request, sent) if isinstance(request, FetchRequest) else sent
 
     async def _checked(self, request: Any, sent: Awaitable[Any]) -> Any:
-        sent_at = asyncio.get_running_loop().time()
-        answer = await sent
+        now = asyncio.get_running_loop().time
+        sent_at = now()
+        try:
+            answer = await sent
+        except BaseException:
+            self._ends.forget(fetched_offsets(request))
+            raise
+        answered_at = now()
         await self._continuity.check(request, answer, sent_at)
+        self._ends.note(request, answer, answered_at)
         return answer
 
 

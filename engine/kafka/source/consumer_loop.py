@@ -58,8 +58,6 @@ class ConsumerLoop:
         self._session: SessionWatch | None = None
         self._room = asyncio.Event()
         self._assignments = 0
-        self.has_begun = False
-        """True after the first assignment. `have_ended` is meaningless before."""
         self._at_first: frozenset[PartitionId] | None = None
         """Partitions that existed at the first assignment."""
         self._topics: set[str] | None = None
@@ -134,6 +132,11 @@ class ConsumerLoop:
         """Return the end of a partition. None if unknown."""
         return None if self._link is None else self._link.end_of(partition)
 
+    def is_read_to_end(self, manager: OffsetManager) -> bool:
+        """Return True if the window has all records of its partition, by a recent answer of the brokers."""
+        end = None if self._link is None or manager.is_paused else self._link.ends.newest(manager.partition)
+        return end is not None and manager.position >= end
+
     # Partitions
 
     async def _revoked(self) -> None:
@@ -174,7 +177,6 @@ class ConsumerLoop:
         if link is None:
             return
         self._assignments += 1
-        self.has_begun = True
         if self._ledger is not None:
             self._ledger.note_topics(link.all_partitions(), at_first=self._at_first is None)
         if self._at_first is None:

@@ -28,6 +28,8 @@ class OffsetManager(PartitionOffsets):
     of records then wait behind the failed record.
     """
 
+    partition: PartitionId
+
     def __init__(
         self,
         partition: PartitionId,
@@ -85,6 +87,11 @@ class OffsetManager(PartitionOffsets):
     def has_ended(self) -> bool:
         """True if all records to read were fetched."""
         return self.stop_at is not None and self.position >= self.stop_at
+
+    @property
+    def is_exhausted(self) -> bool:
+        """True if all records to read were emitted, and none waits for a retry."""
+        return self.has_ended and not self.waiting and not self.held
 
     def reach(self, position: int) -> None:
         """Advance to a position, because all offsets below it were fed or do not exist. Never advance beyond `stop_at`."""

@@ -21,6 +21,8 @@ class Partitions(RoundRobin):
         self.owned: dict[PartitionId, OffsetManager] = {}
         self.opening: set[PartitionId] = set()
         """Assigned partitions that have no start position yet."""
+        self.has_begun = False
+        """True after the first assignment. `have_ended` is meaningless before."""
         self.membership: Membership | None = None
         self.suspensions = 0
 
@@ -48,7 +50,7 @@ class Partitions(RoundRobin):
             manager.close()
         self.owned = {manager.partition: manager for manager in kept}
         self.opening = set(assigned) - set(self.owned)
-        self.membership, self.suspended = membership, False
+        self.membership, self.suspended, self.has_begun = membership, False, True
         self._reorder()
         return kept, given_up
 
@@ -89,11 +91,17 @@ class Partitions(RoundRobin):
     @property
     def have_ended(self) -> bool:
         """True if all records to read are emitted and no retry waits, for `stop_at_end`."""
-        return (
-            not self.opening
-            and not self.suspended
-            and all(one.has_ended and not one.waiting and not one.held for one in self.owned.values())
-        )
+        return not self.opening and not self.suspended and all(one.is_exhausted for one in self.owned.values())
+
+    @property
+    def is_assignment_known(self) -> bool:
+        """False before the first assignment, and during a rebalance, which may assign any partition."""
+        return self.has_begun and not self.suspended
+
+    @property
+    def read_now(self) -> frozenset[PartitionId]:
+        """Partitions that are assigned and not exhausted."""
+        return frozenset(self.opening).union(partition for partition, one in self.owned.items() if not one.is_exhausted)
 
     def note_committed(self, commits: dict[PartitionId, Commit]) -> None:
         """Record that the broker has accepted these commits. Windows that were opened again meanwhile ignore them."""

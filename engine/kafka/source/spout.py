@@ -2,13 +2,14 @@
 
 import asyncio
 import inspect
-from collections.abc import Coroutine, Iterable
+from collections.abc import Collection, Coroutine, Hashable, Iterable
 from dataclasses import replace
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 from engine.api import BurstSpout, SpoutExhausted
 from engine.errors import ERROR, FAILED, Failure, UsageError
 from engine.kafka.client.errors import KafkaWarning
+from engine.kafka.client.partition import PartitionId
 from engine.kafka.dead_letters.dead_letter_writer import DeadLetterWriter
 from engine.kafka.source.consumer_loop import ConsumerLoop
 from engine.kafka.source.ledger_positions import LedgerPositions
@@ -56,6 +57,7 @@ class KafkaSpout(BurstSpout, SpoutPortUser):
         self._feed = RecordFeed(self._partitions, translate=translate, to_stream=ToStream, tracked=self._tracked, spout=self)
         self.next_tuples = self._feed.next_tuples  # type: ignore[method-assign]  # without a call of Python in between
         self.ack_many = mark_all_done  # type: ignore[method-assign, assignment]
+        self.partition_of = self._feed.partition_of  # type: ignore[method-assign]
         self._dead_letters: DeadLetterWriter | None = None
         self._dropped = 0
         """Records that failed for good, and that no dead letter keeps."""
@@ -144,9 +146,36 @@ class KafkaSpout(BurstSpout, SpoutPortUser):
         self._consumer_loop.commits.commit_if_full()
         if not self.config.stop_at_end or (self._dead_letters is not None and self._dead_letters.unacknowledged):
             return
-        if self._consumer_loop.has_begun and self._partitions.have_ended:
+        if self._partitions.has_begun and self._partitions.have_ended:
             self._has_ended = True
             raise SpoutExhausted
+
+    # Event time
+
+    def partitions(self) -> Collection[Hashable]:
+        """Return the assigned partitions, without those that are read to the offset at which `stop_at_end` ends."""
+        known: frozenset[Hashable] = self._partitions.read_now
+        return known if self._partitions.is_assignment_known else known | self.UNKNOWN_PARTITIONS
+
+    def partition_of(self, message_id: Any) -> Hashable:
+        """Return the partition of a record. Instances replace this by the compiled method of the feed."""
+        return self._feed.partition_of(message_id)
+
+    def partition_at(self, place: tuple[str, int, int]) -> PartitionId:
+        """Return the partition of a row that the engine has kept, although this task does not read the partition."""
+        return PartitionId(*place[:2])
+
+    def caught_up(self, partition: Hashable = None) -> bool:
+        """Return True if all records up to the end of a partition were emitted, by an answer of its broker that is not overdue.
+
+        The end is the last stable offset with `read_committed`. An open transaction is behind it.
+        """
+        if partition is None:
+            return all(map(self.caught_up, self.partitions()))
+        manager = self._partitions.owned.get(cast(PartitionId, partition))
+        if manager is None or self._partitions.suspended or manager.waiting or manager.held:
+            return False
+        return manager.has_ended or self._consumer_loop.is_read_to_end(manager)
 
     # Failures
 
