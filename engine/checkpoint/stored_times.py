@@ -60,7 +60,10 @@ class StoredTimes:
         self._taken = {}
 
     def of_task(self, component_id: str, task_index: int) -> SourceTime | None:
-        """Return the committed times of a task. Any task may get any partition of a partitioned spout, so it gets the times of all of them."""
+        """Return the committed times of a task.
+
+        Any task of a partitioned spout may get any partition, so it gets the times of all of them.
+        """
         tasks = self._committed.get(component_id, {})
         if not self._layouts[component_id].partitioned:
             return tasks.get(task_index)

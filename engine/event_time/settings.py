@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Literal, TypeAlias
 
-from engine.errors import TopologyError, WrongTimeUnit
+from engine.errors import UsageError, WrongTimeUnit
 from engine.event_time.instants import datetime_of, to_micros
 
 TimeUnit: TypeAlias = Literal["s", "ms", "us", "ns"]
 
 
-WRONG_UNIT: Final = 1_000
-"""The first time of a source must not be off from the clock by this factor, unless the settings say its unit."""
+WRONG_UNIT: Final = 200
+"""The first time of a source must not be off from the clock by this factor, unless the settings say its unit. Neighbouring units differ by 1,000."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +46,13 @@ class EventTime:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, timedelta) or value < timedelta(0)):
                 hint = f"Write {name}=seconds(10), with seconds from engine.streams, or a timedelta of at least 0."
-                raise TopologyError(f"event time: {name} must be a timedelta of at least 0, not {value!r}", hint=hint)
+                raise UsageError(f"event time: {name} must be a timedelta of at least 0, not {value!r}", hint=hint)
         for name in ("idle_secs", "hold_secs"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
-                raise TopologyError(f"event time: {name} must be a number of seconds of at least 0, not {value!r}")
+                raise UsageError(f"event time: {name} must be a number of seconds of at least 0, not {value!r}")
         if self.unit not in (None, "s", "ms", "us", "ns"):
-            raise TopologyError(f"event time: unit must be 's', 'ms', 'us' or 'ns', not {self.unit!r}")
+            raise UsageError(f"event time: unit must be 's', 'ms', 'us' or 'ns', not {self.unit!r}")
 
     def micros(self, value: Any) -> int:
         """Return a time of a row in microseconds since 1970. Raises EventTimeError for what is no time."""

@@ -1,7 +1,7 @@
 """`SourceClock` decides what the watermark of one source task is, and when it may leave (ET-1, ET-3).
 
-A watermark is recorded behind the rows that have been emitted by then. It leaves when all these rows are settled, so that no row that is sent
-again can be late.
+A watermark is recorded behind the rows that have been emitted by then. It leaves when all these rows are settled, so that no row that is
+sent again can be late.
 """
 
 from collections import deque

@@ -21,8 +21,8 @@ class Mark(NamedTuple):
 class TaskWatermark:
     """The watermark of one task: the least of its active sources.
 
-    A source that is at its end holds nobody back. If no other source is active, the greatest watermark of the idle ones counts, because each of
-    them is read to its end.
+    A source that is at its end holds nobody back. If no other source is active, the greatest watermark of the idle ones counts, because
+    each of them is read to its end.
 
     >>> task = TaskWatermark([1, 2])
     >>> task.note(1, Mark(30, True)), task.note(2, Mark(20, True))

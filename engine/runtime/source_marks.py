@@ -45,12 +45,13 @@ class SourceMarks:
         self._look_later()
 
     def _stamp(self, stream: str, spout: Any) -> RowStamp:
-        partition_of = spout.partition_of if type(spout).partition_of is not Spout.partition_of else None
+        has_partitions = type(spout).partition_of is not Spout.partition_of or "partition_of" in vars(spout)
         per_unit = {None: 1_000, "s": 1_000_000, "ms": 1_000, "us": 1}.get(self.settings.unit, 0)
         make = None if self._spec.make_row is None else self._spec.make_row(spout)
         fields = self._spec.streams[stream]
-        time_at = len(fields) - 1 if make is not None else fields.index(self.settings.time)
+        time_at = len(fields) - 1 if make is not None else fields.index(str(self.settings.time))
         convert = self._converter(stream, fields[time_at])
+        partition_of = spout.partition_of if has_partitions else None
         return RowStamp(self._times, time_at, convert, per_unit=per_unit, make=make, partition_of=partition_of)
 
     def _converter(self, stream: str, field: str) -> Callable[[Any], int]:
@@ -127,7 +128,7 @@ class SourceMarks:
         return views
 
     def _send(self, mark: Mark) -> None:
-        emit_mark(self._core, MARK_STREAM, tuple(mark))
+        emit_mark(self._core, MARK_STREAM, (mark.watermark, mark.is_active))
 
     def _wall_us(self) -> int:
         return round(self._time.wall() * 1_000_000)

@@ -6,7 +6,7 @@ follow only when `pre_commit(t)` has succeeded in all tasks of one process.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast

@@ -46,6 +46,10 @@ class RetryService:
     def __len__(self) -> int:
         return len(self._heap)
 
+    def has_retry(self, entry: Entry) -> bool:
+        """Tell whether an entry that has failed is tried again."""
+        return not entry.is_lost and self._backoff.wait_secs(entry.failures) is not None
+
     def schedule(self, entry: Entry, now: float) -> bool:
         """Schedule an entry after its backoff. Return False if the entry has no retry left."""
         wait = self._backoff.wait_secs(entry.failures)

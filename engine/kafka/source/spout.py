@@ -184,6 +184,10 @@ class KafkaSpout(BurstSpout, SpoutPortUser):
         if message_id.manager.fail(message_id):
             self._retry(message_id, self.context.failure or Failure(FAILED))
 
+    def sends_again(self, message_id: Any) -> bool:
+        """Tell whether a record is retried."""
+        return self._retries.has_retry(message_id)
+
     def unreadable(self, entry: Entry, error: BaseException, values: object) -> None:
         """Fail a record that the translator could not translate (KS-8)."""
         if inspect.iscoroutine(values):
