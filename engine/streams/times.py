@@ -12,7 +12,7 @@ FIRST: Final = -(2**63)
 INFINITY: Final = 2**63 - 1
 """The watermark behind the last row of all sources."""
 FARTHEST: Final = 2**62
-"""Rows lie less than this far from 1970, about 146,000 years, and durations are at most half of it. So each end of a window fits into an int64."""
+"""Rows lie less than this far from 1970, about 146,000 years; durations are at most half of it. So each end fits into an int64."""
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
@@ -51,7 +51,7 @@ def to_micros(value: object, unit: str | None = None) -> int:
 
 def _micros_of(value: datetime) -> int:
     if value.utcoffset() is None:
-        raise UsageError(f"the datetime {value.isoformat()} has no time zone", hint="Give an aware datetime, such as datetime.now(UTC).")
+        raise UsageError(f"the datetime {value.isoformat()} has no time zone", hint="Give an aware one, such as datetime.now(UTC).")
     return (value - EPOCH) // MICROSECOND
 
 
@@ -60,7 +60,7 @@ def _micros_of_float(value: float, unit: str) -> int:
         raise UsageError(f"{value} is not a time", hint="Divert such rows before event_time.")
     whole = math.floor(value)
     # The whole part is exact, and only the fraction is rounded.
-    return (whole * _NANOS[unit] + round((value - whole) * _NANOS[unit])) // 1000 if unit != "s" else whole * 1_000_000 + round((value - whole) * 1e6)
+    return whole * _NANOS[unit] // 1000 + round((value - whole) * _NANOS[unit] / 1000) if unit != "ns" else whole // 1000
 
 
 def datetime_of(micros: int) -> datetime:
@@ -133,5 +133,5 @@ def to_duration_micros(value: object, name: str, *, least: int = 1) -> int:
     if micros > FARTHEST // 2:
         raise UsageError(f"{name}={value} is too long", hint="Give at most 73,000 years.")
     if micros < least:
-        raise UsageError(f"{name}={value} is too short", hint="Give a positive duration." if least > 0 else "Give a duration that is not negative.")
+        raise UsageError(f"{name}={value} is too short", hint=f"Give at least {least} microsecond." if least else "It may not be negative.")
     return micros

@@ -1,13 +1,14 @@
 """Windows against the plain model: any order, any split, rollbacks and restarts at any point, also within a close."""
 
 from collections import Counter
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.streams.times import FIRST, INFINITY
+from engine.streams.times import FIRST, INFINITY, to_micros
 from engine.streams.windows import Calendar, Session, Sliding, calendar, count, open_keeper, session, sliding, sum_of, tumbling
 from tests.model.window_model import SessionModel, WindowModel, window_of_calendar, windows_of_time
 from tests.streams.memory_state import MemoryState
@@ -35,7 +36,9 @@ def specs(draw: st.DrawFn) -> tuple[Any, Any, st.SearchStrategy[int]]:
     size = draw(st.integers(1, 24))
     every = size if kind == "tumbling" else draw(st.integers(1, size))
     offset = draw(st.integers(-30, 30))
-    made = tumbling(size * micros, offset * micros) if kind == "tumbling" else sliding(size * micros, every=every * micros, offset=offset * micros)
+    made = sliding(size * micros, every=every * micros, offset=offset * micros)
+    if kind == "tumbling":
+        made = tumbling(size * micros, offset * micros)
     return made, WindowModel(lambda time: windows_of_time(size, every, offset, time)), near
 
 
@@ -156,3 +159,49 @@ def test_a_sliding_window_merges_each_pane_a_few_times_and_not_once_per_window()
             results += part
     assert [one.value for one in results[-2:]] == [60, 60]
     assert merges <= 3 * len(results)
+
+
+def test_the_histogram_of_lateness_counts_late_rows_only() -> None:
+    keeper = open_keeper(MemoryState(), tumbling(timedelta(seconds=1)), count())
+    list(keeper.close(10_000_000))
+    late = keeper.add_rows(["a"] * 999, [10_000_000] * 999, [0] * 999) + keeper.add_rows(["a"], [3_000_000], ["old"])
+    assert [(one.row, one.late_by, one.reason) for one in late] == [("old", timedelta(seconds=7), "late")]
+    assert (keeper.lateness.rows, keeper.lateness.late, keeper.lateness.bound_that_keeps(0.99)) == (1000, 1, 0)
+    assert 7_000_000 < keeper.lateness.bound_that_keeps(1.0) <= 14_000_000
+
+
+@pytest.mark.parametrize(("tz", "at"), [("America/Toronto", datetime(1919, 3, 31, 4, 30)), ("America/Sao_Paulo", datetime(2018, 11, 4, 3))])
+def test_a_day_without_a_midnight_begins_when_the_clock_is_put_forward(tz: str, at: datetime) -> None:
+    change = to_micros(at.replace(tzinfo=UTC))
+    days = calendar("day", tz=tz)
+    for time in (change - 30 * HOUR, change - HOUR, change - 1, change, change + 1, change + HOUR, change + 30 * HOUR):
+        assert [days.pane_of(time)] == window_of_calendar("day", tz, time)
+    assert days.pane_of(change)[0] == change
+
+
+def test_days_of_23_24_and_25_hours() -> None:
+    days = calendar("day", tz="Europe/Berlin")
+    noons = (datetime(2023, 3, 26, 12, tzinfo=UTC), datetime(2023, 3, 27, 12, tzinfo=UTC), datetime(2023, 10, 29, 12, tzinfo=UTC))
+    assert [(end - start) // HOUR for start, end in (days.pane_of(to_micros(noon)) for noon in noons)] == [23, 24, 25]
+
+
+def test_times_beyond_the_calendar_have_one_window_on_each_side() -> None:
+    months = calendar("month", tz="Pacific/Apia")
+    assert months.pane_of(-(2**61)) == months.pane_of(-(2**60)) != months.pane_of(0)
+    assert months.pane_of(2**61) == months.pane_of(2**60)
+    keeper = open_keeper(MemoryState(), months, count())
+    keeper.add_rows(["a", "a"], [-(2**61), 2**61], [0, 0])
+    assert [one.value for part in keeper.close(INFINITY) for one in part] == [1, 1]
+    assert keeper.progress == (INFINITY, INFINITY)
+
+
+def test_sessions_are_closed_in_slices_without_a_scan_of_the_open_ones() -> None:
+    state = MemoryState()
+    keeper = open_keeper(state, session(gap=timedelta(seconds=30)), count())
+    keys = list(range(20_000))
+    keeper.add_rows(keys, [key * 1_000_000 for key in keys], keys)
+    state.calls.clear()
+    closed = [one for part in keeper.close(40_000_000, 5) for one in part]
+    assert [one.key for one in closed] == list(range(11))
+    assert keeper.open_windows == 20_000 - 11
+    assert state.calls["get_many"] <= 24  # one for each bucket that is due

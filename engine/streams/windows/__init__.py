@@ -6,6 +6,7 @@ from typing import Any
 from engine.streams.times import FIRST
 from engine.streams.windows.aggregates import Aggregate, collect, count, max_by, max_of, mean, min_of, reduce, sum_of
 from engine.streams.windows.keyed import Namespace, NamespacedState
+from engine.streams.windows.lateness import Lateness
 from engine.streams.windows.panes import TimeWindows
 from engine.streams.windows.results import Late, Windowed
 from engine.streams.windows.sessions import SessionWindows
@@ -15,6 +16,7 @@ __all__ = [
     "Aggregate",
     "Calendar",
     "Late",
+    "Lateness",
     "Namespace",
     "NamespacedState",
     "Session",

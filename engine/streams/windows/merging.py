@@ -1,10 +1,10 @@
 """Accumulators of a sliding window, merged step by step.
 
-A window of 60 s every 1 s has 60 panes, and merging all of them at each close would cost 60 merges for each key and second. Each key has two
-stacks instead: `front` holds what the oldest panes merge to from each of them on, `back` holds the newer panes and their merge. A pane is merged once
-when it comes and once when the stacks are turned over, and a result is one more merge. Nothing is subtracted, so it serves every `merge`, and sums
-of floats do not drift. Only panes in which a key has rows stand there, so the memory is a multiple of what the state holds anyway.
-The stacks are not stored; they are made again from the panes.
+A window of 60 s every 1 s has 60 panes, and merging all of them at each close would cost 60 merges for each key and second. Each key
+has two stacks instead: `front` holds what the oldest panes merge to from each of them on, `back` holds the newer panes and their merge.
+A pane is merged once when it comes and once when the stacks are turned over, and a result is one more merge. Nothing is subtracted, so
+it serves every `merge`, and sums of floats do not drift. Only panes in which a key has rows stand there, so the memory is a multiple of
+what the state holds anyway. The stacks are not stored; they are made again from the panes.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,8 +1,8 @@
 """The open tumbling, sliding and calendar windows of one task.
 
-Each pane has a namespace, named by its start, with one accumulator per key. Where windows do not overlap, a key is deleted when its result is
-handed out, so what the state holds is what is still to be given. Panes of sliding windows are shared: `EMITTED` holds, while a close takes more than
-one slice, the end of the last window that a key was given for.
+Each pane has a namespace, named by its start, with one accumulator per key. Where windows do not overlap, a key is deleted when its
+result is handed out, so what the state holds is what is still to be given. Panes of sliding windows are shared: `EMITTED` holds, while
+a close takes more than one slice, the end of the last window that a key was given for.
 """
 
 from bisect import bisect_left, insort
@@ -14,6 +14,7 @@ from engine.errors import EngineBug
 from engine.streams.times import FIRST, INFINITY
 from engine.streams.windows.aggregates import Aggregate
 from engine.streams.windows.keyed import NamespacedState
+from engine.streams.windows.lateness import Lateness
 from engine.streams.windows.merging import RunningMerge
 from engine.streams.windows.results import Late, Windowed
 from engine.streams.windows.specs import Calendar, Sliding
@@ -28,9 +29,10 @@ def _same(value: Any) -> Any:
 
 
 class TimeWindows:
-    """Keeper of time windows. `watermark` and `closed` belong to the state: the caller stores both with each checkpoint.
+    """Keeper of time windows. `progress` belongs to the state: the caller stores it with each checkpoint.
 
-    `watermark` rises when a close begins, and `closed` when it is complete. A keeper that is made with both goes on with `close(watermark)`.
+    `watermark` rises when a close begins, and `closed` when it is complete. A keeper of which they differ goes on with
+    `close(watermark)` before it takes rows.
     `encode` and `decode` translate an accumulator that the state cannot store.
     """
 
@@ -49,6 +51,7 @@ class TimeWindows:
         self._panes = sorted(name for name in state.namespaces() if isinstance(name, int))
         self._known = set(self._panes)
         self._start, self._end = 0, 0
+        self.lateness = Lateness()
         self._running = RunningMerge(aggregate)
 
     @property
@@ -71,6 +74,7 @@ class TimeWindows:
         """Add a burst, given as columns, and return its late rows."""
         if not times:
             return []
+        self.lateness.rows += len(times)
         least, greatest = min(times), max(times)
         if not (self._start <= least and greatest < self._end):
             self._start, self._end = self._spec.pane_of(least)
@@ -90,6 +94,7 @@ class TimeWindows:
                 is_late = self._spec.last_end(start) <= self.watermark
             if is_late:
                 late.append(Late(row, self.watermark - time, "late"))
+                self.lateness.note(self.watermark - time)
                 continue
             if start not in panes:
                 panes[start] = [], []
@@ -120,7 +125,8 @@ class TimeWindows:
     def close(self, watermark: int, size: int = SLICE) -> Iterator[list[Windowed[Any, Any]]]:
         """Close all windows that end at `watermark` or before, and give their results in slices, in the order of the ends.
 
-        The caller may take checkpoints between two slices, but no rows. INFINITY closes everything, and the watermark becomes the greatest end.
+        The caller may take checkpoints between two slices, but no rows. INFINITY closes everything, and `watermark` becomes the
+        greatest end.
         """
         if watermark == INFINITY:
             watermark = max((self._spec.last_end(pane) for pane in self._panes[-1:]), default=self.watermark)

@@ -1,8 +1,8 @@
 """The open sessions of one task.
 
-A key has one value, the list of its open sessions, usually one, each as [first time, last time, accumulator], in the order of time. Deadlines are not
-stored, because they follow from the rows. An index in memory has each key in a bucket that is not after its next deadline; a key whose session goes on
-stays where it is until its bucket is due, so a row of an open session costs nothing here.
+A key has one value, the list of its open sessions, usually one, each as [first time, last time, accumulator], in the order of time.
+Deadlines are not stored, because they follow from the rows. An index in memory has each key in a bucket that is not after its next
+deadline; a key whose session goes on stays where it is until its bucket is due, so a row of an open session costs nothing here.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +11,7 @@ from typing import Any, Final
 from engine.streams.times import FIRST, INFINITY
 from engine.streams.windows.aggregates import Aggregate
 from engine.streams.windows.keyed import NamespacedState
+from engine.streams.windows.lateness import Lateness
 from engine.streams.windows.panes import SLICE
 from engine.streams.windows.results import Late, Windowed
 from engine.streams.windows.specs import Session
@@ -43,6 +44,7 @@ class SessionWindows:
         self._encode, self._decode = codec
         self._width = max(1, spec.gap_us // _BUCKETS_OF_A_GAP)
         self._due: dict[int, list[Any]] = {}
+        self.lateness = Lateness()
         self.open_windows = 0
         """How many sessions are open."""
         for key, value in self._sessions.items():
@@ -60,17 +62,22 @@ class SessionWindows:
     def add_rows(self, keys: Sequence[Any], times: Sequence[int], rows: Sequence[Any]) -> list[Late[Any]]:
         """Add a burst, given as columns, and return its late rows."""
         late: list[Late[Any]] = []
+        self.lateness.rows += len(times)
         distinct = list(dict.fromkeys(keys))
         stored = self._sessions.get_many(distinct, None)
-        opened = {key: [[first, last, self._decode(acc)] for first, last, acc in value or ()] for key, value in zip(distinct, stored, strict=True)}
-        changed: set[Any] = set()
+        opened = {}
+        for key, value in zip(distinct, stored, strict=True):
+            opened[key] = [[first, last, self._decode(acc)] for first, last, acc in value or ()]
+        changed: dict[Any, None] = {}  # in the order of arrival, so that each run does the same
         for key, time, row in zip(keys, times, rows, strict=True):
             if self._add(key, opened[key], time, row):
-                changed.add(key)
+                changed[key] = None
             else:
                 late.append(Late(row, self.watermark - time, "late"))
+                self.lateness.note(self.watermark - time)
         encode = self._encode
-        self._sessions.put_many({key: [[first, last, encode(acc)] for first, last, acc in opened[key]] for key in distinct if key in changed})
+        if changed:
+            self._sessions.put_many({key: [[first, last, encode(acc)] for first, last, acc in opened[key]] for key in changed})
         return late
 
     def _add(self, key: Any, sessions: _Open, time: int, row: Any) -> bool:
@@ -101,7 +108,8 @@ class SessionWindows:
     def close(self, watermark: int, size: int = SLICE) -> Iterator[list[Windowed[Any, Any]]]:
         """Close all sessions that end at `watermark` or before, and give their results in slices.
 
-        The caller may take checkpoints between two slices, but no rows. INFINITY closes everything, and the watermark becomes the greatest end.
+        The caller may take checkpoints between two slices, but no rows. INFINITY closes everything, and `watermark` becomes the
+        greatest end.
         """
         if watermark == INFINITY:
             watermark = max((value[-1][1] + self._gap for _, value in self._sessions.items()), default=self.watermark)
@@ -126,7 +134,7 @@ class SessionWindows:
             yield part
 
     def _take(self, bucket: int) -> tuple[list[tuple[int, Any]], dict[Any, Any]]:
-        """Return the ends of the sessions of a bucket that are due, in their order, and the sessions of their keys; put the other keys where they belong."""
+        """Return the due ends of a bucket in their order, and the sessions of their keys. What is not due goes to its own bucket."""
         keys = list(dict.fromkeys(self._due.pop(bucket)))
         due: list[tuple[int, Any]] = []
         sessions: dict[Any, Any] = {}

@@ -97,8 +97,8 @@ def _start(tz: str, day: date) -> int:
     """Return the first instant of a local day."""
     zone = ZoneInfo(tz)
     midnight = datetime(day.year, day.month, day.day, tzinfo=zone)
-    before, after = ((midnight.replace(fold=fold).replace(tzinfo=None) - midnight.replace(fold=fold).utcoffset()).replace(tzinfo=EPOCH.tzinfo) for fold in (0, 1))  # type: ignore[operator]
-    high, low = (before - EPOCH) // MICROSECOND, (after - EPOCH) // MICROSECOND
+    high = (midnight - EPOCH) // MICROSECOND
+    low = (midnight.replace(fold=1) - EPOCH) // MICROSECOND
     if high <= low:
         return high  # one midnight, or the first one of two
     # There is no local midnight on this day. The clock is put forward at the first instant in (low, high] that has the later offset.
@@ -130,7 +130,7 @@ def sliding(size: timedelta, *, every: timedelta, offset: timedelta = timedelta(
     """
     size_us, every_us = to_duration_micros(size, "size"), to_duration_micros(every, "every")
     if every_us > size_us:
-        raise UsageError(f"every={every} is longer than size={size}, so rows would fall between the windows", hint="Make every at most size.")
+        raise UsageError(f"every={every} is longer than size={size}: rows would fall between", hint="Make every at most size.")
     return Sliding(size_us, every_us, _offset(offset, every_us))
 
 
