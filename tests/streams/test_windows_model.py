@@ -101,6 +101,9 @@ class Tasks:
         assert all(done == mark for done, mark in progresses)
 
 
+@pytest.mark.guarantee("WI-2")
+@pytest.mark.guarantee("WI-3")
+@pytest.mark.guarantee("WI-6")
 @given(st.data())
 def test_windows_equal_the_model(data: st.DataObject) -> None:
     spec, model, times = data.draw(specs())
