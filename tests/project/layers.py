@@ -50,7 +50,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("engine.control",),
     ("engine.dead_letters", "engine.runtime", "engine.files"),
     ("engine.checkpoint", "engine.transactional", "engine.flow"),
-    ("engine.kafka", "engine.features"),
+    ("engine.kafka", "engine.features", "engine.streams"),
     ("engine", "engine.testing"),
     ("engine.web",),
     ("engine.cli", "engine.__main__", "spark_bridge.writer", "spark_bridge.source", "spark_bridge.sinks", "spark_bridge.process"),

@@ -1,0 +1,42 @@
+"""What windows need of the keyed state of a task."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Protocol
+
+
+class Namespace(Protocol):
+    """Dict of its own within the state of a task."""
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return the value of a key."""
+
+    def put(self, key: Any, value: Any) -> None:
+        """Set the value of a key."""
+
+    def delete(self, key: Any) -> None:
+        """Remove a key."""
+
+    def get_many(self, keys: Collection[Any], default: Any = None) -> list[Any]:
+        """Return the values of keys in their order."""
+
+    def put_many(self, values: Mapping[Any, Any]) -> None:
+        """Set the values of keys."""
+
+    def add_many(self, keys: Any) -> Any:
+        """Add 1 to the number of each key, as often as it is there."""
+
+    def items(self) -> Iterable[tuple[Any, Any]]:
+        """Return all keys with their values."""
+
+    def drop(self) -> None:
+        """Remove all keys with one mark."""
+
+
+class NamespacedState(Protocol):
+    """State of a task, in namespaces."""
+
+    def namespace(self, name: int | str) -> Namespace:
+        """Return a namespace, an empty one if it does not exist."""
+
+    def namespaces(self) -> list[int | str]:
+        """Return the names of the namespaces that have keys."""

@@ -1,0 +1,212 @@
+"""The open tumbling, sliding and calendar windows of one task.
+
+Each pane has a namespace, named by its start, with one accumulator per key. Where windows do not overlap, a key is deleted when its
+result is handed out, so what the state holds is what is still to be given. Panes of sliding windows are shared: `EMITTED` holds, while
+a close takes more than one slice, the end of the last window that a key was given for.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from engine.errors import EngineBug
+from engine.streams.times import FIRST, INFINITY
+from engine.streams.windows.aggregates import Aggregate
+from engine.streams.windows.keyed import NamespacedState
+from engine.streams.windows.lateness import Lateness
+from engine.streams.windows.merging import RunningMerge
+from engine.streams.windows.results import Late, Windowed
+from engine.streams.windows.specs import Calendar, Sliding
+
+EMITTED: Final = "emitted"
+SLICE: Final = 2000
+"""Results of one slice of a close."""
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+class TimeWindows:
+    """Keeper of time windows. `progress` belongs to the state: the caller stores it with each checkpoint.
+
+    `watermark` rises when a close begins, and `closed` when it is complete. A keeper of which they differ goes on with
+    `close(watermark)` before it takes rows.
+    `encode` and `decode` translate an accumulator that the state cannot store.
+    """
+
+    def __init__(
+        self,
+        state: NamespacedState,
+        spec: Sliding | Calendar,
+        aggregate: Aggregate[Any, Any, Any],
+        *,
+        progress: tuple[int, int] = (FIRST, FIRST),
+        codec: tuple[Callable[[Any], Any], Callable[[Any], Any]] = (_same, _same),
+    ) -> None:
+        self._state, self._spec, self._aggregate = state, spec, aggregate
+        self.closed, self.watermark = progress
+        self._encode, self._decode = codec
+        self._panes = sorted(name for name in state.namespaces() if isinstance(name, int))
+        self._known = set(self._panes)
+        self._start, self._end = 0, 0
+        self.lateness = Lateness()
+        self._running = RunningMerge(aggregate)
+
+    @property
+    def _sliding(self) -> Sliding:
+        if isinstance(self._spec, Sliding):
+            return self._spec
+        raise EngineBug(f"{self._spec} has no panes that windows share")
+
+    @property
+    def open_windows(self) -> int:
+        """How many panes hold rows; without overlap, how many windows are open."""
+        return len(self._panes)
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """`closed` and `watermark`, for the caller to store."""
+        return self.closed, self.watermark
+
+    def add_rows(self, keys: Sequence[Any], times: Sequence[int], rows: Sequence[Any]) -> list[Late[Any]]:
+        """Add a burst, given as columns, and return its late rows."""
+        if not times:
+            return []
+        self.lateness.rows += len(times)
+        least, greatest = min(times), max(times)
+        if not (self._start <= least and greatest < self._end):
+            self._start, self._end = self._spec.pane_of(least)
+        if greatest < self._end and self._spec.last_end(self._start) > self.watermark:
+            self._add(self._start, keys, rows)
+            return []
+        return self._add_scattered(keys, times, rows)
+
+    def _add_scattered(self, keys: Sequence[Any], times: Sequence[int], rows: Sequence[Any]) -> list[Late[Any]]:
+        late: list[Late[Any]] = []
+        panes: dict[int, tuple[list[Any], list[Any]]] = {}
+        start, end = self._start, self._end
+        is_late = self._spec.last_end(start) <= self.watermark
+        for key, time, row in zip(keys, times, rows, strict=True):
+            if not start <= time < end:
+                start, end = self._spec.pane_of(time)
+                is_late = self._spec.last_end(start) <= self.watermark
+            if is_late:
+                late.append(Late(row, self.watermark - time, "late"))
+                self.lateness.note(self.watermark - time)
+                continue
+            if start not in panes:
+                panes[start] = [], []
+            panes[start][0].append(key)
+            panes[start][1].append(row)
+        for pane, (its_keys, its_rows) in panes.items():
+            self._add(pane, its_keys, its_rows)
+        return late
+
+    def _add(self, pane: int, keys: Sequence[Any], rows: Sequence[Any]) -> None:
+        namespace = self._state.namespace(pane)
+        if pane not in self._known:
+            self._known.add(pane)
+            insort(self._panes, pane)
+        if pane < self._running.covered:
+            self._running.forget()  # the merged accumulators lack these rows
+        aggregate = self._aggregate
+        if aggregate.counts:
+            namespace.add_many(keys)
+            return
+        distinct = list(dict.fromkeys(keys))
+        stored = namespace.get_many(distinct, None)
+        accs = {key: aggregate.initial() if value is None else self._decode(value) for key, value in zip(distinct, stored, strict=True)}
+        for key, row in zip(keys, rows, strict=True):
+            accs[key] = aggregate.add(accs[key], row)
+        namespace.put_many({key: self._encode(acc) for key, acc in accs.items()})
+
+    def close(self, watermark: int, size: int = SLICE) -> Iterator[list[Windowed[Any, Any]]]:
+        """Close all windows that end at `watermark` or before, and give their results in slices, in the order of the ends.
+
+        The caller may take checkpoints between two slices, but no rows. INFINITY closes everything, and `watermark` becomes the
+        greatest end.
+        """
+        if watermark == INFINITY:
+            watermark = max((self._spec.last_end(pane) for pane in self._panes[-1:]), default=self.watermark)
+        self.watermark = max(self.watermark, watermark)
+        return self._close_shared(size) if self._spec.overlaps else self._close_plain(size)
+
+    def _close_plain(self, size: int) -> Iterator[list[Windowed[Any, Any]]]:
+        result, decode = self._aggregate.result, self._decode
+        while self._panes and (end := self._spec.last_end(pane := self._panes[0])) <= self.watermark:
+            namespace = self._state.namespace(pane)
+            # One list of references: an iterator would break when keys are deleted, and beginning again for each slice is quadratic.
+            items = list(namespace.items())
+            for at in range(0, len(items), size):
+                part = items[at : at + size]
+                if at + size < len(items):
+                    for key, _ in part:
+                        namespace.delete(key)
+                else:
+                    self._drop(pane)
+                yield [Windowed(key, pane, end, result(decode(value))) for key, value in part]
+            if not items:
+                self._drop(pane)
+        self.closed = self.watermark
+
+    def _close_shared(self, size: int) -> Iterator[list[Windowed[Any, Any]]]:
+        emitted = self._state.namespace(EMITTED)
+        before = dict(emitted.items())
+        marked = bool(before)
+        results = self._shared_results(before)
+        part = list(islice(results, size))
+        while part:
+            following = list(islice(results, size))
+            if following:  # a checkpoint may be taken before the close is complete
+                emitted.put_many({one.key: one.end_us for one in part})
+                marked = True
+            else:
+                self._complete(marked)
+            yield part
+            part = following
+        self._complete(marked)
+
+    def _shared_results(self, before: dict[Any, int]) -> Iterator[Windowed[Any, Any]]:
+        result = self._aggregate.result
+        for end in self._due_ends():
+            start = end - self._sliding.size_us
+            for key, acc in self._merged(end, start):
+                if before.get(key, FIRST) < end:
+                    yield Windowed(key, start, end, result(acc))
+
+    def _complete(self, marked: bool) -> None:
+        while self._panes and self._spec.last_end(self._panes[0]) <= self.watermark:
+            self._drop(self._panes[0])
+        if marked and self.closed < self.watermark:
+            self._state.namespace(EMITTED).drop()
+        self.closed = self.watermark
+
+    def _due_ends(self) -> Iterator[int]:
+        """Yield the ends of the windows to close that have rows, in their order."""
+        spec = self._sliding
+        end = spec.first_end_after(self.closed)
+        while self._panes:
+            at = bisect_left(self._panes, end - spec.size_us)
+            if at == len(self._panes):
+                return
+            end = max(end, spec.first_end_after(self._panes[at]))
+            if end > self.watermark:
+                return
+            yield end
+            end += spec.every_us
+
+    def _merged(self, end: int, start: int) -> Iterator[tuple[Any, Any]]:
+        """Return the accumulator of each key over the panes of the window [start, end)."""
+        running = self._running
+        for pane in self._panes[bisect_left(self._panes, max(start, running.covered)) : bisect_left(self._panes, end)]:
+            items = self._state.namespace(pane).items()
+            running.append(pane, ((key, self._decode(value)) for key, value in items))
+        running.covered = end
+        return running.window(start)
+
+    def _drop(self, pane: int) -> None:
+        self._state.namespace(pane).drop()
+        self._panes.remove(pane)
+        self._known.discard(pane)
