@@ -78,8 +78,8 @@ cdef class RowStamp:
     cdef int note_row(self, tuple row, object message_id) except -1:
         cdef int64_t time
         value = row[self.time_at]
-        if type(value) is int and self.per_unit != 0 and self.checked and -(1 << 43) < value < (1 << 43):
-            time = <int64_t>value * self.per_unit      # at most 10**6 times 2**43 fits
+        if type(value) is int and self.per_unit != 0 and self.checked and -(1 << 41) < value < (1 << 41):
+            time = <int64_t>value * self.per_unit      # up to 10**6 times 2**41, which is in the range of times
         else:
             time = self.convert(value)
             self.checked = True

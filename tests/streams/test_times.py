@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from engine.errors import UsageError
+from engine.errors import EventTimeError, UsageError
 from engine.streams.times import datetime_of, to_duration_micros, to_micros
 from engine.streams.windows import calendar, sliding, tumbling
 
 
 @pytest.mark.parametrize("value", [None, True, "12", float("nan"), float("inf"), 2**70, datetime(2024, 1, 1)])
 def test_what_is_no_time_is_refused(value: Any) -> None:
-    with pytest.raises(UsageError):
+    with pytest.raises(EventTimeError):
         to_micros(value)
 
 
