@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar, overl
 
 from engine.errors import StateError
 from engine.kernel import key_group
+from engine.state.namespaces import FIRST_BYTE, Name, stored_prefix
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -26,8 +27,8 @@ def _keys(method: str, keys: Iterable[K]) -> Iterable[K]:
     return keys
 
 
-class KeyValueState(ABC, Generic[K, V]):
-    """Key-value state of a stateful bolt. It has the last commit, and the bolt's uncommitted changes.
+class KeyValues(ABC, Generic[K, V]):
+    """Values by key, which a bolt reads and changes: its state, or a namespace of it.
 
     Keys are None, bool, int, float, str, bytes, datetime, Decimal, UUID, and tuples of these. Equal keys are the same key. `items` may
     return a key in another form: 1 for True, UTC for another zone, a tuple for a named tuple. `put` stores a copy of the value. To change a
@@ -79,6 +80,34 @@ class KeyValueState(ABC, Generic[K, V]):
 
     @abstractmethod
     def __contains__(self, key: object) -> bool: ...
+
+
+class StateNamespace(KeyValues[K, V]):
+    """A dict of its own within a state, which can be dropped as a whole (CP-12). `KeyValueState.namespace` returns it."""
+
+    @property
+    @abstractmethod
+    def name(self) -> Name:
+        """The name."""
+
+    @abstractmethod
+    def drop(self) -> None:
+        """Remove all keys at once, in a time that does not depend on their number. The namespace can be used again, and is empty."""
+
+
+class KeyValueState(KeyValues[K, V]):
+    """Key-value state of a stateful bolt. It has the last commit, and the bolt's uncommitted changes."""
+
+    def namespace(self, name: Name) -> StateNamespace[Any, Any]:
+        """Return the namespace of this name, which begins empty. While it is in use, each call returns the same object.
+
+        name: an int of at most 64 bits, or a str that is not empty. Raises StateError for another one.
+        """
+        raise StateError(f"{type(self).__name__} has no namespaces", hint="Use the state that the engine gives to the bolt.")
+
+    def namespaces(self) -> list[Name]:
+        """Return the names of the namespaces that have a key, in any order. Sees uncommitted changes of the task."""
+        return []
 
     @abstractmethod
     async def prepare_commit(self, txid: int) -> None:
@@ -168,6 +197,20 @@ class StagingStore(ABC):
     overwrite newer rows.
     """
 
+    drops_prefixes: bool = False
+    """True if the store has `drop_prefixes`, and a lookup store also `prefixes` and `scan_prefix`, without reading other rows.
+
+    Otherwise the engine deletes the rows of a dropped namespace one by one, with `fold`.
+    """
+
+    async def drop_prefixes(self, prefixes: Sequence[bytes]) -> None:
+        """Delete the rows of the task's slots whose keys begin with one of the prefixes, which no other rows have.
+
+        The engine calls this before the `fold` of the deltas that drop namespaces. Need not be atomic, because after a crash in between the
+        engine calls both again. Must raise StateFenced as `fold` does.
+        """
+        raise NotImplementedError(f"{type(self).__name__} sets drops_prefixes, and has no drop_prefixes()")
+
     @abstractmethod
     async def stage(self, txid: int, round_: int, blobs: AsyncIterable[bytes]) -> None:
         """Stage a delta durably and atomically. The call replaces the delta of the same txid and round, and commits nothing.
@@ -204,6 +247,15 @@ class LookupStore(StagingStore):
     @abstractmethod
     def scan(self) -> Iterator[Row]:
         """Yield all rows of the task's slots. Concurrent changes may be missing."""
+
+    def prefixes(self) -> Iterator[bytes | None]:
+        """Yield the prefix of each namespace with rows in the task's slots, at least once. Also yield None between bounded reads."""
+        for row in self.scan():
+            yield stored_prefix(row.key) or None
+
+    def scan_prefix(self, prefix: bytes) -> Iterator[Row]:
+        """Yield the rows of the task's slots whose keys begin with a prefix. Concurrent changes may be missing."""
+        return (row for row in self.scan() if row.key.startswith(prefix))
 
 
 class ResidentStore(StagingStore):
@@ -279,6 +331,11 @@ class StoredTopology(ABC):
     @abstractmethod
     def rows(self, component_id: str) -> AsyncIterator[list[Row]]:
         """Yield all rows of a component, each once, in chunks of bounded size."""
+
+    async def namespace_keys(self, component_id: str) -> AsyncIterator[list[tuple[int, bytes]]]:
+        """Yield slots and keys of the rows of a component that belong to namespaces (`stored_prefix`), in chunks of bounded size."""
+        async for rows in self.rows(component_id):
+            yield [(row.slot, row.key) for row in rows if row.key[:1] == FIRST_BYTE]
 
     @abstractmethod
     async def present(self, component_id: str, places: Sequence[tuple[int, bytes]]) -> int:
