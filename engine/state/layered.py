@@ -249,10 +249,11 @@ class LayeredState(LayeredKeys, KeyValueState[K, V], Generic[K, V]):
                 f"{self.place}: prepare of txid {txid}, but {self._frozen.txid} is prepared and neither committed nor rolled back",
                 hint=_ENGINE_CALLS,
             )
-        namespaces = self._take_namespace_changes()
-        self._frozen = Frozen(Changes(self._changes, namespaces), txid, round_)
+        names = [each.name for each in self._changed_namespaces]
+        self._frozen = Frozen(Changes(self._changes, self._take_namespace_changes()), txid, round_)
         self._changes = {}
-        self._note_layers(namespaces)
+        self._note_layers(names)
+        self._retire(names)
         return len(self._frozen.changes)
 
     def _take_namespace_changes(self) -> dict[Name, NamespaceChanges]:
@@ -261,7 +262,6 @@ class LayeredState(LayeredKeys, KeyValueState[K, V], Generic[K, V]):
         taken = {each.name: changes for each in changed if (changes := each._take_changes()) is not None}
         self._garbage += self._replaced
         self._replaced = []
-        self._retire(each.name for each in changed if each.name not in taken)
         return taken
 
     async def write_frozen(self) -> None:
