@@ -63,6 +63,10 @@ class Writer:
         for state in self._states.values():
             await state.commit(record.txid)
 
+    def state_at(self, place: StatePlace) -> LayeredState[Any, Any]:
+        """Return the state of a task."""
+        return self._states[place]
+
     async def fold(self) -> None:
         for state in self._states.values():
             await state.fold()
