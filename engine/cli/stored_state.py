@@ -256,7 +256,8 @@ def decoded(row: Row, state: CommittedState, component_id: str) -> tuple[Any, An
     """Return key and value of a row. A value that must not be unpickled is returned as StoredPickle."""
     stored = row.value or b""
     try:
-        return _KEY_CODEC.decode(row.key[len(stored_prefix(row.key)) :]), state.codec.decode(stored) if state.decodes else StoredPickle(stored)
+        key = row.key[len(stored_prefix(row.key)) :]
+        return _KEY_CODEC.decode(key), state.codec.decode(stored) if state.decodes else StoredPickle(stored)
     except (TypeError, ValueError) as error:
         slot = slot_text(row.slot, keyed=state.is_keyed(component_id))
         raise StateError(

@@ -20,7 +20,7 @@ from engine.state.api import (
 )
 from engine.state.checksums import ComponentSeal, SealedStores
 from engine.state.codec import Codec, CodecName, codec_named
-from engine.state.delta import fold_committed
+from engine.state.delta import committed_rows, fold_committed
 from engine.state.layered import LayeredState
 from engine.state.ledgers import ValueLedger
 from engine.state.providers import provider_of
@@ -49,6 +49,7 @@ __all__ = [
     "TaskStore",
     "ValueLedger",
     "codec_named",
+    "committed_rows",
     "fold_committed",
     "open_provider",
     "provider_of",

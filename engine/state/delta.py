@@ -46,7 +46,8 @@ def encode_blobs(changes: Changes, codec: Codec, seal: Seal, slot_of: Callable[[
         body = [keys, values] if slot_of is None else [keys, values, [slot_of(key) for key in keys]]
         yield _encoded(body, codec, [(keys, values)], seal)
     for group in _namespace_groups(changes.namespaces, seal):
-        parts = [[name, drops, keys, values, [] if slot_of is None else [slot_of(key) for key in keys]] for name, drops, keys, values in group]
+        slots_of: Callable[[list[Any]], list[int]] = lambda keys: [] if slot_of is None else [slot_of(key) for key in keys]  # noqa: E731
+        parts = [[name, drops, keys, values, slots_of(keys)] for name, drops, keys, values in group]
         yield _encoded([None, parts], codec, [(keys, values) for *_, keys, values in group], seal)
 
 
@@ -127,7 +128,7 @@ async def merge_deltas(deltas: Iterable[StagedDelta], codec: Codec, owner: objec
 
 
 def decode_blob(blob: bytes, codec: Codec) -> list[DeltaPart]:
-    """Decode a blob to parts with canonical keys, values, and slots if stored. Raises ValueError, TypeError or StateError for other bytes."""
+    """Decode a blob to parts with canonical keys. Raises ValueError, TypeError or StateError for other bytes."""
     first, *rest = codec.decode(blob)
     if first is not None:
         return [_checked_part(None, False, first, *rest)]
@@ -194,7 +195,21 @@ async def merged_committed(
     return await merge_deltas(counted, codec, place)
 
 
-async def changed_rows(changes: Changes, codec: Codec, slot_of: Callable[[Any], int], size: int = ROWS_PER_CHUNK) -> AsyncIterator[list[Row]]:
+async def committed_rows(
+    staged: Iterable[StagedDelta], codec: Codec, place: StatePlace, is_committed: Callable[[int, int], bool], committed_txid: int
+) -> AsyncIterator[list[Row]]:
+    """Yield the rows of the committed deltas of one task, each key once, also deleted keys. Raises StateError for unreadable deltas.
+
+    Of a dropped namespace, only the keys that were put later are among them. `merged_committed` also returns the drops.
+    """
+    changes, slots = await merged_committed(staged, codec, place, is_committed, committed_txid)
+    async for rows in changed_rows(changes, codec, SlotOf(place, slots)):
+        yield rows
+
+
+async def changed_rows(
+    changes: Changes, codec: Codec, slot_of: Callable[[Any], int], size: int = ROWS_PER_CHUNK
+) -> AsyncIterator[list[Row]]:
     """Yield a row for each changed key, also for deleted keys, but none for the other keys of a dropped namespace."""
     key_codec, rows = MessagePack(), list[Row]()
     for name, _, layer in changes.parts():

@@ -199,7 +199,8 @@ class SqliteStoredTopology(StoredTopology):
         component = await self._id(component_id)
         if not component:
             return
-        cursor = await self._file.cursor("SELECT slot, key FROM rows WHERE component = ? AND key >= ? AND key < ?", (component, *_NAMESPACES))
+        statement = "SELECT slot, key FROM rows WHERE component = ? AND key >= ? AND key < ?"
+        cursor = await self._file.cursor(statement, (component, *_NAMESPACES))
         while chunk := await self._file.do(lambda _: cursor.fetchmany(ROWS_PER_CHUNK)):
             yield chunk
 
