@@ -4,14 +4,12 @@ ZooKeeper stores only ledgers, and PostgreSQL only maps of values.
 """
 
 from engine.state.api import (
-    KeyValueState,
     Ledger,
     LookupStore,
     ResidentStore,
     Row,
     StagedDelta,
     StateInventory,
-    StateNamespace,
     StatePlace,
     StateProvider,
     StoredTopology,
@@ -21,6 +19,7 @@ from engine.state.api import (
 from engine.state.checksums import ComponentSeal, SealedStores
 from engine.state.codec import Codec, CodecName, codec_named
 from engine.state.delta import committed_rows, fold_committed
+from engine.state.key_values import KeyValueState, StateNamespace
 from engine.state.layered import LayeredState
 from engine.state.ledgers import ValueLedger
 from engine.state.providers import provider_of

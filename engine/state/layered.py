@@ -25,10 +25,11 @@ from weakref import WeakValueDictionary
 from engine.cancellation import aio_task_error
 from engine.errors import StateError
 from engine.kernel import LayerWalk
-from engine.state.api import KeyValueState, ResidentStore, Row, StateNamespace, StatePlace, TaskStore
+from engine.state.api import ResidentStore, Row, StatePlace, TaskStore
 from engine.state.changes import Changes, Layer, NamespaceChanges, Part, slices
 from engine.state.codec import DELETED, Codec, Encoded, Unencodable, not_stored
 from engine.state.delta import ATOMS, changed_rows, deletions, encode_blobs, merge_deltas
+from engine.state.key_values import KeyValueState, StateNamespace
 from engine.state.layered_keys import LayeredKeys, RowAccess
 from engine.state.namespaces import Name, checked_name, name_of, prefix_of, stored_prefix
 
