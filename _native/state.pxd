@@ -9,8 +9,8 @@ cdef class Layers:                      # not final, because it is the base of L
     cdef object _deleted                # value of a deleted key in a layer
     cdef readonly bint guarding         # a call runs, so note each change for undo_call (SV-2)
     cdef object call_var, call          # a context variable, and its value in code of the call; None: no other code can run meanwhile
-    cdef PyObject** notes               # triples of owned references: a key, its value in _changes before (NULL: none), its namespace or NULL
-    cdef Py_ssize_t noted, room         # triples in use, triples allocated
+    cdef PyObject** notes               # pairs of owned references: a key, its value in _changes before (NULL: none)
+    cdef Py_ssize_t noted, room         # pairs in use, pairs allocated
     cdef Layers root                    # of a namespace: the state that has its notes; None: this is the state
     cdef public bint _is_changed        # of a namespace: it has changed since the last PREPARE, so the state knows it
 
@@ -18,8 +18,9 @@ cdef class Layers:                      # not final, because it is the base of L
     cdef int set_value(self, object key, object value) except -1
     cdef int add_value(self, object key, object amount) except -1
     cdef PyObject* in_older(self, object key) except? NULL
-    cdef int before_change(self, object key, PyObject* before) except -1
-    cdef int note_value(self, PyObject* owner, object key, PyObject* before) except -1
+    cdef int note_in_root(self, object key, PyObject* before) except -1
+    cdef int note_value(self, object key, PyObject* before) except -1
+    cdef int grow_notes(self) except -1
     cdef int drop_notes(self) except -1
 
 
@@ -34,10 +35,8 @@ cdef inline int keep_changes(Layers state) except -1:
         return state.drop_notes() if state.noted else 0
     state.noted = 0
     cdef PyObject* before = state.notes[1]
-    cdef PyObject* owner = state.notes[2]
     Py_DECREF(<object>state.notes[0])
     Py_XDECREF(before)
-    Py_XDECREF(owner)
     return 0
 
 

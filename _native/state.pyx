@@ -18,7 +18,8 @@ cdef enum:
 
 cdef object ZERO = 0
 cdef object ONE = 1
-cdef object NO_KEY = object()      # stands for the key in the note of a drop
+cdef object NO_KEY = object()         # stands for the key in the note of a drop
+cdef object OF_NAMESPACE = object()   # stands for the value in a note that names the namespace of the note below
 
 
 cdef class Layers:
@@ -28,7 +29,7 @@ cdef class Layers:
     values, and keys in no layer. `deleted` is the value of a deleted key.
 
     During a call (`guarding`), each change notes the previous value, so that a call that raises can be undone (SV-2). The notes are a C
-    array with three pointers for each put. They are dropped when the call returns.
+    array with two pointers for each put. They are dropped when the call returns.
 
     A namespace has layers of its own, with the same fast path. Its `root` is the state, which notes its changes too.
     """
@@ -91,8 +92,10 @@ cdef class Layers:
         if is_plain(key) and (is_atom(value) or value is self._deleted):
             before = PyDict_GetItemWithError(self._changes, key)
             if before != NULL or self.in_older(key) != NULL:
-                if self.guarding or self.root is not None:
-                    self.before_change(key, before)
+                if self.root is not None:
+                    self.note_in_root(key, before)
+                elif self.guarding:
+                    self.note_value(key, before)
                 PyDict_SetItem(self._changes, key, value)
                 return 0
         self._put_slow_path(key, value)
@@ -109,19 +112,24 @@ cdef class Layers:
         if found == NULL or not is_number(<object>found) or not is_number(amount):
             return self.set_value(key, self.value_of(key, ZERO) + amount)
         total = <object>found + amount
-        if self.guarding or self.root is not None:
-            self.before_change(key, before)
+        if self.root is not None:
+            self.note_in_root(key, before)
+        elif self.guarding:
+            self.note_value(key, before)
         PyDict_SetItem(self._changes, key, total)
         return 0
 
-    cdef int before_change(self, object key, PyObject* before) except -1:
-        """Note the value of a key in a call, and note a namespace that has its first change since the last PREPARE."""
+    cdef int note_in_root(self, object key, PyObject* before) except -1:
+        """Note a change of this namespace: its first one since the last PREPARE, and in a call the value before."""
         cdef Layers root = self.root
-        if root is None:
-            return self.note_value(NULL, key, before)
         if not self._is_changed:
             root._note_namespace(self)
-        return root.note_value(<PyObject*>self, key, before) if root.guarding else 0
+        if root.guarding:
+            if root.noted + 2 > root.room:
+                root.grow_notes()
+            root.note_value(key, before)
+            root.note_value(self, <PyObject*>OF_NAMESPACE)
+        return 0
 
     def guard_call(self):
         """Note changes from now on, because a call begins."""
@@ -143,62 +151,60 @@ cdef class Layers:
         """Undo every change since the call began, newest first, and stop noting changes."""
         cdef PyObject* key
         cdef PyObject* before
-        cdef PyObject* owner
+        cdef Layers owner = self
         self.guarding = False
         while self.noted:
             self.noted -= 1
-            key, before, owner = self.notes[3 * self.noted], self.notes[3 * self.noted + 1], self.notes[3 * self.noted + 2]
+            key, before = self.notes[2 * self.noted], self.notes[2 * self.noted + 1]
             try:
-                undo_note(self if owner == NULL else <Layers>owner, key, before)
+                if before == <PyObject*>OF_NAMESPACE:     # the note below is of this namespace
+                    owner = <Layers>key
+                else:
+                    undo_note(owner, key, before)
+                    owner = self
             finally:
                 Py_XDECREF(key)
                 Py_XDECREF(before)
-                Py_XDECREF(owner)
         self.drop_notes()
 
     def _note_change(self, key):
         """Note the value of a canonical key before a change. For `_put_slow_path`."""
-        if self.guarding or self.root is not None:
-            self.before_change(key, PyDict_GetItemWithError(self._changes, key))
+        if self.root is not None:
+            self.note_in_root(key, PyDict_GetItemWithError(self._changes, key))
+        elif self.guarding:
+            self.note_value(key, PyDict_GetItemWithError(self._changes, key))
 
     def _note_drop(self, before):
         """Note what `_undo_drop` of this namespace needs, before the namespace is dropped."""
-        cdef Layers root = self.root
-        if not self._is_changed:
-            root._note_namespace(self)
-        if root.guarding:
-            root.note_value(<PyObject*>self, NO_KEY, <PyObject*>before)
+        self.note_in_root(NO_KEY, <PyObject*>before)
 
-    cdef int note_value(self, PyObject* owner, object key, PyObject* before) except -1:
-        """Note a previous value. owner: the namespace, NULL for the state itself."""
-        cdef Py_ssize_t room
-        cdef PyObject** larger
+    cdef int note_value(self, object key, PyObject* before) except -1:
         if self.call_var is not None and self.call_var.get() is not self.call:
             return 0
         if self.noted == self.room:
-            room = 2 * self.room if self.room else FIRST_NOTES
-            larger = <PyObject**>realloc(self.notes, 3 * room * sizeof(PyObject*))
-            if larger == NULL:
-                raise MemoryError(f"no memory for {room} notes of changes")
-            self.notes, self.room = larger, room
+            self.grow_notes()
         Py_INCREF(key)
         Py_XINCREF(before)
-        Py_XINCREF(owner)
-        self.notes[3 * self.noted], self.notes[3 * self.noted + 1] = <PyObject*>key, before
-        self.notes[3 * self.noted + 2] = owner
+        self.notes[2 * self.noted], self.notes[2 * self.noted + 1] = <PyObject*>key, before
         self.noted += 1
+        return 0
+
+    cdef int grow_notes(self) except -1:
+        cdef Py_ssize_t room = 2 * self.room if self.room else FIRST_NOTES
+        cdef PyObject** larger = <PyObject**>realloc(self.notes, 2 * room * sizeof(PyObject*))
+        if larger == NULL:
+            raise MemoryError(f"no memory for {room} notes of changes")
+        self.notes, self.room = larger, room
         return 0
 
     cdef int drop_notes(self) except -1:
         cdef PyObject* key
         cdef PyObject* before
-        cdef PyObject* owner
         while self.noted:     # one by one, because a destructor may change the state and note that
             self.noted -= 1
-            key, before, owner = self.notes[3 * self.noted], self.notes[3 * self.noted + 1], self.notes[3 * self.noted + 2]
+            key, before = self.notes[2 * self.noted], self.notes[2 * self.noted + 1]
             Py_XDECREF(key)
             Py_XDECREF(before)
-            Py_XDECREF(owner)
         if self.room > IDLE_NOTES:
             free(self.notes)
             self.notes, self.room = NULL, 0
