@@ -543,16 +543,18 @@ class LayeredState(LayeredKeys, KeyValueState[K, V], Generic[K, V]):
         await self._collect()
 
     async def _move_folded_layer(self, folded: Layer, keys: LayeredKeys) -> None:
-        access = self._access
+        access, is_resident = self._access, self._access.lookup is None
         while folded:
             rows = keys._rows  # a new dict after the commit of a drop
             for _ in range(min(len(folded), KEYS_PER_TURN)):
                 key, value = folded.popitem()
-                if value is DELETED and (access.lookup is None or keys._holds_all):
+                if value is DELETED and (is_resident or keys._holds_all):
                     rows.pop(key, None)
-                elif access.lookup is None or key in rows or (keys._holds_all and access.cached < access.cache_keys):
-                    access.cached += key not in rows
+                elif is_resident or key in rows:
                     rows[key] = value
+                elif keys._holds_all and access.cached < access.cache_keys:
+                    rows[key] = value
+                    access.cached += 1
                 else:
                     keys._holds_all = False
             await asyncio.sleep(0)

@@ -55,15 +55,13 @@ class RowAccess:
         except TypeError as error:
             raise self.invalid_key(key, error) from error
 
-    def check_owned(self, key: Any) -> None:
-        """Raise StateError for a key of another task."""
-        slot = self.slot_of(key)
-        if slot not in self.slots:
-            raise StateError(
-                f"{self.place.component_id!r}: the key {safe_repr(key)} belongs to key group {slot}, which is not one of this task "
-                f"({self.slots.start} to {self.slots.stop - 1})",
-                hint="Use the grouped field's value as the key. If it is only part of the key, return it from key_of.",
-            )
+    def foreign_key(self, key: Any) -> StateError:
+        """Return the error for a key of another task."""
+        return StateError(
+            f"{self.place.component_id!r}: the key {safe_repr(key)} belongs to key group {self.slot_of(key)}, which is not one of this "
+            f"task ({self.slots.start} to {self.slots.stop - 1})",
+            hint="Use the grouped field's value as the key. If it is only part of the key, return it from key_of.",
+        )
 
     # Rows
 
@@ -254,7 +252,11 @@ class LayeredKeys(Layers):
 
     def _owned_key(self, key: Any) -> Any:
         """Return the canonical key. Raises StateError for an invalid key, or a key of another task. Keys in a layer are already checked."""
-        key = self._access.canonical(key)
-        if not any(key in layer for layer in self._older):
-            self._access.check_owned(key)
+        access = self._access
+        key = access.canonical(key)
+        for layer in self._older:
+            if key in layer:
+                return key
+        if access.slot_of(key) not in access.slots:
+            raise access.foreign_key(key)
         return key
