@@ -132,10 +132,10 @@ class CommittedState:
                 kept = [place for place in older if not above.drops.mask(*place)]
                 dropped += len(older) - len(kept)
                 counts.update(stored_prefix(key) for _, key in kept)
+            counts.update(stored_prefix(key) for (_, key), value in above.rows.items() if value is not None)
+            return dropped, {cast(Name, name_of(prefix)): counts[prefix] for prefix in sorted(counts) if prefix}
         except ValueError as error:
             raise StateDamaged(f"the key of a stored row of {component_id!r} is damaged: {error}", hint=HINT) from None
-        counts.update(stored_prefix(key) for (_, key), value in above.rows.items() if value is not None)
-        return dropped, {cast(Name, name_of(prefix)): counts[prefix] for prefix in sorted(counts) if prefix}
 
     async def _keys_above_rows(self, component_id: str, above: dict[tuple[int, bytes], bytes | None]) -> int:
         """Return the number of keys that the committed changes add to the rows."""

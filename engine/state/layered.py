@@ -449,10 +449,10 @@ class LayeredState(LayeredKeys, KeyValueState[K, V], Generic[K, V]):
         if lookup is None:
             return
         self._holds_all = next(iter(lookup.scan()), None) is None
-        found = iter(()) if self._holds_all else self._access.stored_prefixes(lookup)
+        found = iter(()) if self._holds_all else self._access.stored_names(lookup)
         while some := list(islice(found, ROWS_PER_TURN)):
-            for prefix in {each for each in some if each is not None}:
-                namespace = self.namespace(cast(Name, name_of(prefix)))
+            for name in {each for each in some if each is not None}:
+                namespace = self.namespace(name)
                 namespace._holds_all = False
                 self._use(namespace)
             await asyncio.sleep(0)

@@ -74,10 +74,10 @@ class RowAccess:
             where = slot_text(slot, keyed=self.place.keyed)
             raise self._undecodable(f"the key of a stored row of {self.place.component_id!r}, {where},", error, _LOST_VALUE) from None
 
-    def stored_prefixes(self, lookup: LookupStore) -> Iterator[bytes | None]:
-        """Yield the prefixes of stored keys, as `LookupStore.prefixes` does."""
+    def stored_names(self, lookup: LookupStore) -> Iterator[Name | None]:
+        """Yield the names of the namespaces with stored rows, each at least once. Also yield None between bounded reads."""
         try:
-            yield from lookup.prefixes()
+            yield from (None if prefix is None else name_of(prefix) for prefix in lookup.prefixes())
         except ValueError as error:
             raise self._undecodable(f"the key of a stored row of {self.place.component_id!r}", error, _LOST_VALUE) from None
 

@@ -70,7 +70,8 @@ def stored_prefix(key: bytes) -> bytes:
     if kind == _INT:
         end = _HEAD + _INT_BYTES
     elif kind == _STR and len(key) > _HEAD + _LENGTH_BYTES:
-        end = _HEAD + _LENGTH_BYTES + int.from_bytes(key[_HEAD : _HEAD + _LENGTH_BYTES], "big")
+        length = int.from_bytes(key[_HEAD : _HEAD + _LENGTH_BYTES], "big")
+        end = _HEAD + _LENGTH_BYTES + length if length else 0
     if not _HEAD < end < len(key):
         raise ValueError("this is not a key of a namespace")
     return key[:end]
