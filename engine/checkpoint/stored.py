@@ -125,10 +125,11 @@ class CommittedState:
 
     async def _namespace_sizes(self, component_id: str, above: "_Above") -> tuple[int, dict[Name, int]]:
         """Return the number of stored rows that belong to dropped namespaces, and the keys of each namespace."""
-        dropped, counts = 0, Counter[bytes]()
+        dropped, counts, seal = 0, Counter[bytes](), self._seal(component_id)
         try:
-            async for places in self._stored.namespace_keys(component_id):
-                older = [place for place in places if place not in above.rows]
+            async for rows in self._stored.namespace_rows(component_id):
+                seal.check_rows(rows)  # a damaged key would count in another namespace
+                older = [row[:2] for row in rows if row[:2] not in above.rows]
                 kept = [place for place in older if not above.drops.mask(*place)]
                 dropped += len(older) - len(kept)
                 counts.update(stored_prefix(key) for _, key in kept)

@@ -219,10 +219,10 @@ class StoredTopology(ABC):
     def rows(self, component_id: str) -> AsyncIterator[list[Row]]:
         """Yield all rows of a component, each once, in chunks of bounded size."""
 
-    async def namespace_keys(self, component_id: str) -> AsyncIterator[list[tuple[int, bytes]]]:
-        """Yield slots and keys of the rows of a component that belong to namespaces (`stored_prefix`), in chunks of bounded size."""
+    async def namespace_rows(self, component_id: str) -> AsyncIterator[list[Row]]:
+        """Yield the rows of a component that belong to namespaces (`stored_prefix`), in chunks of bounded size."""
         async for rows in self.rows(component_id):
-            yield [(row.slot, row.key) for row in rows if row.key[:1] == FIRST_BYTE]
+            yield [row for row in rows if row.key[:1] == FIRST_BYTE]
 
     @abstractmethod
     async def present(self, component_id: str, places: Sequence[tuple[int, bytes]]) -> int:

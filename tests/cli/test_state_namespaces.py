@@ -8,55 +8,19 @@ from typing import Any
 import pytest
 
 from engine.cli.main import run_command_line
-from engine.state import StatePlace, provider_of
-from tests.checkpoint.stored_states import Writer
+from tests.checkpoint.stored_states import PANE, write_panes
 from tests.cli.commands import run_command
 
 Captured = pytest.CaptureFixture[str]
 pytestmark = pytest.mark.guarantee("CP-12")
-PANE = 1_700_000_000_000_000
 
 
 @pytest.fixture(params=["folded", "staged"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A store whose last committed checkpoint has dropped a namespace and put one key into it again."""
     found = f"sqlite:///{tmp_path}/state.db"
-    asyncio.run(written(found, folds=request.param == "folded"))
+    asyncio.run(write_panes(found, folds=request.param == "folded"))
     return found
-
-
-async def written(url: str, *, folds: bool) -> None:
-    provider = provider_of(url)
-    await provider.open("counts")
-    places = [StatePlace("count", index, 2, True, 8) for index in range(2)]
-    try:
-        writer = Writer(provider, "counts", places)
-        await writer.begin()
-        put(writer, places, None, {"plain": 1})
-        put(writer, places, PANE, {f"old {number}": number for number in range(40)})
-        put(writer, places, "late", {"a": 1, "b": [2]})
-        await writer.prepare({})
-        await writer.commit()
-        await writer.fold()
-        for place in places:
-            writer.state_at(place).namespace(PANE).drop()
-        put(writer, places, PANE, {"new": 7, "old 3": 8})
-        put(writer, places, -5, {"k": 1})
-        await writer.prepare({})
-        await writer.commit()
-        if folds:
-            await writer.fold()
-        put(writer, places, "never committed", {"k": 1})
-        await writer.prepare({})
-    finally:
-        await provider.close()
-
-
-def put(writer: Writer, places: list[StatePlace], name: Any, values: dict[Any, Any]) -> None:
-    for place in places:
-        state = writer.state_at(place)
-        own = {key: value for key, value in values.items() if place.slot_of(key) in place.slots}
-        (state if name is None else state.namespace(name)).put_many(own)
 
 
 def lines(capsys: Captured, *arguments: str) -> list[dict[str, Any]]:

@@ -195,13 +195,13 @@ class SqliteStoredTopology(StoredTopology):
         while chunk := await self._file.do(lambda _: _chunk(cursor)):
             yield chunk
 
-    async def namespace_keys(self, component_id: str) -> AsyncIterator[list[tuple[int, bytes]]]:
+    async def namespace_rows(self, component_id: str) -> AsyncIterator[list[Row]]:
         component = await self._id(component_id)
         if not component:
             return
-        statement = "SELECT slot, key FROM rows WHERE component = ? AND key >= ? AND key < ?"
+        statement = "SELECT slot, key, value FROM rows WHERE component = ? AND key >= ? AND key < ?"
         cursor = await self._file.cursor(statement, (component, *_NAMESPACES))
-        while chunk := await self._file.do(lambda _: cursor.fetchmany(ROWS_PER_CHUNK)):
+        while chunk := await self._file.do(lambda _: _chunk(cursor)):
             yield chunk
 
     async def present(self, component_id: str, places: Sequence[tuple[int, bytes]]) -> int:
