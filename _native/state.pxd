@@ -11,12 +11,16 @@ cdef class Layers:                      # not final, because it is the base of L
     cdef object call_var, call          # a context variable, and its value in code of the call; None: no other code can run meanwhile
     cdef PyObject** notes               # pairs of owned references: a key, its value in _changes before (NULL: none)
     cdef Py_ssize_t noted, room         # pairs in use, pairs allocated
+    cdef Layers root                    # of a namespace: the state that has its notes; None: this is the state
+    cdef public bint _is_changed        # of a namespace: it has changed since the last PREPARE, so the state knows it
 
     cdef object value_of(self, object key, object default)
     cdef int set_value(self, object key, object value) except -1
     cdef int add_value(self, object key, object amount) except -1
     cdef PyObject* in_older(self, object key) except? NULL
+    cdef int note_in_root(self, object key, PyObject* before) except -1
     cdef int note_value(self, object key, PyObject* before) except -1
+    cdef int grow_notes(self) except -1
     cdef int drop_notes(self) except -1
 
 

@@ -7,8 +7,11 @@ class Layers:
 
     _changes: dict[Any, Any]
     _older: tuple[dict[Any, Any], ...]
+    _is_changed: bool
 
-    def __init__(self, deleted: object) -> None: ...
+    def __init__(self, deleted: object, root: Layers | None = None) -> None:
+        """root: the state of a namespace, which has the notes of all its namespaces."""
+
     def get(self, key: Any, default: Any = None) -> Any:
         """Return the value of key, else the default. Sees uncommitted changes of the task. Raises StateError for an invalid key."""
 
@@ -38,6 +41,9 @@ class Layers:
 
     def _note_change(self, key: Any) -> None:
         """Note the value of a canonical key before a change. For `_put_slow_path`."""
+
+    def _note_drop(self, before: object) -> None:
+        """Note what `_undo_drop` of this namespace needs, before the namespace is dropped."""
 
     @property
     def guarding(self) -> bool: ...

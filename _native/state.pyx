@@ -18,6 +18,8 @@ cdef enum:
 
 cdef object ZERO = 0
 cdef object ONE = 1
+cdef object NO_KEY = object()         # stands for the key in the note of a drop
+cdef object OF_NAMESPACE = object()   # stands for the value in a note that names the namespace of the note below
 
 
 cdef class Layers:
@@ -28,6 +30,8 @@ cdef class Layers:
 
     During a call (`guarding`), each change notes the previous value, so that a call that raises can be undone (SV-2). The notes are a C
     array with two pointers for each put. They are dropped when the call returns.
+
+    A namespace has layers of its own, with the same fast path. Its `root` is the state, which notes its changes too.
     """
 
     def __cinit__(self, *args, **kwargs):
@@ -37,8 +41,9 @@ cdef class Layers:
         self.drop_notes()
         free(self.notes)
 
-    def __init__(self, deleted):
-        self._deleted = deleted
+    def __init__(self, deleted, Layers root=None):
+        """root: the state of a namespace, which has the notes of all its namespaces."""
+        self._deleted, self.root = deleted, root
 
     def get(self, key, default=None):
         """Return the value of key, else the default. Sees uncommitted changes of the task. Raises StateError for an invalid key."""
@@ -87,7 +92,9 @@ cdef class Layers:
         if is_plain(key) and (is_atom(value) or value is self._deleted):
             before = PyDict_GetItemWithError(self._changes, key)
             if before != NULL or self.in_older(key) != NULL:
-                if self.guarding:
+                if self.root is not None:
+                    self.note_in_root(key, before)
+                elif self.guarding:
                     self.note_value(key, before)
                 PyDict_SetItem(self._changes, key, value)
                 return 0
@@ -105,9 +112,23 @@ cdef class Layers:
         if found == NULL or not is_number(<object>found) or not is_number(amount):
             return self.set_value(key, self.value_of(key, ZERO) + amount)
         total = <object>found + amount
-        if self.guarding:
+        if self.root is not None:
+            self.note_in_root(key, before)
+        elif self.guarding:
             self.note_value(key, before)
         PyDict_SetItem(self._changes, key, total)
+        return 0
+
+    cdef int note_in_root(self, object key, PyObject* before) except -1:
+        """Note a change of this namespace: its first one since the last PREPARE, and in a call the value before."""
+        cdef Layers root = self.root
+        if not self._is_changed:
+            root._note_namespace(self)
+        if root.guarding:
+            if root.noted + 2 > root.room:
+                root.grow_notes()
+            root.note_value(key, before)
+            root.note_value(self, <PyObject*>OF_NAMESPACE)
         return 0
 
     def guard_call(self):
@@ -130,15 +151,17 @@ cdef class Layers:
         """Undo every change since the call began, newest first, and stop noting changes."""
         cdef PyObject* key
         cdef PyObject* before
+        cdef Layers owner = self
         self.guarding = False
         while self.noted:
             self.noted -= 1
             key, before = self.notes[2 * self.noted], self.notes[2 * self.noted + 1]
             try:
-                if before == NULL:
-                    self._changes.pop(<object>key, None)
+                if before == <PyObject*>OF_NAMESPACE:     # the note below is of this namespace
+                    owner = <Layers>key
                 else:
-                    PyDict_SetItem(self._changes, <object>key, <object>before)
+                    undo_note(owner, key, before)
+                    owner = self
             finally:
                 Py_XDECREF(key)
                 Py_XDECREF(before)
@@ -146,24 +169,32 @@ cdef class Layers:
 
     def _note_change(self, key):
         """Note the value of a canonical key before a change. For `_put_slow_path`."""
-        if self.guarding:
+        if self.root is not None:
+            self.note_in_root(key, PyDict_GetItemWithError(self._changes, key))
+        elif self.guarding:
             self.note_value(key, PyDict_GetItemWithError(self._changes, key))
 
+    def _note_drop(self, before):
+        """Note what `_undo_drop` of this namespace needs, before the namespace is dropped."""
+        self.note_in_root(NO_KEY, <PyObject*>before)
+
     cdef int note_value(self, object key, PyObject* before) except -1:
-        cdef Py_ssize_t room
-        cdef PyObject** larger
         if self.call_var is not None and self.call_var.get() is not self.call:
             return 0
         if self.noted == self.room:
-            room = 2 * self.room if self.room else FIRST_NOTES
-            larger = <PyObject**>realloc(self.notes, 2 * room * sizeof(PyObject*))
-            if larger == NULL:
-                raise MemoryError(f"no memory for {room} notes of changes")
-            self.notes, self.room = larger, room
+            self.grow_notes()
         Py_INCREF(key)
         Py_XINCREF(before)
         self.notes[2 * self.noted], self.notes[2 * self.noted + 1] = <PyObject*>key, before
         self.noted += 1
+        return 0
+
+    cdef int grow_notes(self) except -1:
+        cdef Py_ssize_t room = 2 * self.room if self.room else FIRST_NOTES
+        cdef PyObject** larger = <PyObject**>realloc(self.notes, 2 * room * sizeof(PyObject*))
+        if larger == NULL:
+            raise MemoryError(f"no memory for {room} notes of changes")
+        self.notes, self.room = larger, room
         return 0
 
     cdef int drop_notes(self) except -1:
@@ -187,6 +218,16 @@ cdef class Layers:
             if found != NULL:
                 return found
         return NULL
+
+
+cdef int undo_note(Layers owner, PyObject* key, PyObject* before) except -1:
+    if <object>key is NO_KEY:
+        owner._undo_drop(<object>before)
+    elif before == NULL:
+        owner._changes.pop(<object>key, None)
+    else:
+        PyDict_SetItem(owner._changes, <object>key, <object>before)
+    return 0
 
 
 @cython.final

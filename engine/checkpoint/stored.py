@@ -5,15 +5,19 @@ The committed state is the rows, changed by the committed deltas that are not fo
 Runs do not use this module.
 """
 
+from collections import Counter
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Final, cast
 
 from engine.checkpoint.machine import Record
 from engine.checkpoint.record_entries import LEDGER, StoredEntries
-from engine.errors import StateError
-from engine.state import Codec, ComponentSeal, Row, StatePlace, StoredTopology, TaskDelta, codec_named, committed_rows
-from engine.state.delta import slices
+from engine.errors import StateDamaged, StateError
+from engine.state import Codec, ComponentSeal, Row, StatePlace, StoredTopology, TaskDelta, codec_named
+from engine.state.changes import slices
+from engine.state.checksums import HINT
+from engine.state.delta import SlotOf, changed_rows, merged_committed
+from engine.state.namespaces import DropMarks, Name, name_of, prefix_of, stored_prefix
 
 KEYS_PER_CHUNK: Final = 1000
 
@@ -24,10 +28,24 @@ class StoredSizes:
 
     keys: int | None
     """Number of committed keys. None if some keys are in deltas that may not be decoded."""
+    namespaces: dict[Name, int] | None
+    """Number of keys in each namespace with keys, in the order of the names. `keys` includes them."""
     rows: int
     row_bytes: int
     deltas: int
     delta_bytes: int
+
+
+@dataclass(slots=True)
+class _Above:
+    """Committed changes that are not folded into the rows."""
+
+    rows: dict[tuple[int, bytes], bytes | None] = field(default_factory=dict)
+    """Values by slot and key. None: deleted."""
+    drops: DropMarks = field(default_factory=DropMarks)
+
+    def __bool__(self) -> bool:
+        return bool(self.rows or self.drops)
 
 
 class CommittedState:
@@ -98,12 +116,30 @@ class CommittedState:
         deltas = await self._deltas(component_id)
         size = sum(len(blob) for each in deltas for blob in each.delta.blobs)
         counting = self._counting(deltas)
-        keys = None if counting and not self.decodes else rows + await self._keys_above_rows(component_id, counting)
-        return StoredSizes(keys, rows, row_bytes, len(deltas), size)
+        if counting and not self.decodes:
+            return StoredSizes(None, None, rows, row_bytes, len(deltas), size)
+        above = await self._above(component_id, counting)
+        dropped, namespaces = await self._namespace_sizes(component_id, above)
+        keys = rows - dropped + await self._keys_above_rows(component_id, above.rows)
+        return StoredSizes(keys, namespaces, rows, row_bytes, len(deltas), size)
 
-    async def _keys_above_rows(self, component_id: str, deltas: list[TaskDelta]) -> int:
-        """Return the number of keys that the committed deltas add to the rows."""
-        above = await self._above(component_id, deltas)
+    async def _namespace_sizes(self, component_id: str, above: "_Above") -> tuple[int, dict[Name, int]]:
+        """Return the number of stored rows that belong to dropped namespaces, and the keys of each namespace."""
+        dropped, counts, seal = 0, Counter[bytes](), self._seal(component_id)
+        try:
+            async for rows in self._stored.namespace_rows(component_id):
+                seal.check_rows(rows)  # a damaged key would count in another namespace
+                older = [row[:2] for row in rows if row[:2] not in above.rows]
+                kept = [place for place in older if not above.drops.mask(*place)]
+                dropped += len(older) - len(kept)
+                counts.update(stored_prefix(key) for _, key in kept)
+            counts.update(stored_prefix(key) for (_, key), value in above.rows.items() if value is not None)
+            return dropped, {cast(Name, name_of(prefix)): counts[prefix] for prefix in sorted(counts) if prefix}
+        except ValueError as error:
+            raise StateDamaged(f"the key of a stored row of {component_id!r} is damaged: {error}", hint=HINT) from None
+
+    async def _keys_above_rows(self, component_id: str, above: dict[tuple[int, bytes], bytes | None]) -> int:
+        """Return the number of keys that the committed changes add to the rows."""
         if above:  # a row with a damaged key would not be found, and its key would count twice
             seal = self._seal(component_id)
             async for rows in self._stored.rows(component_id):
@@ -117,12 +153,12 @@ class CommittedState:
         Raises StateError if deltas may not be decoded.
         """
         above = await self._above(component_id, self._counting(await self._deltas(component_id)))
-        for places, values in slices(above, KEYS_PER_CHUNK):
+        for places, values in slices(above.rows, KEYS_PER_CHUNK):
             yield [Row(slot, key, value) for (slot, key), value in zip(places, values, strict=True) if value is not None]
         seal = self._seal(component_id)
         async for stored in self._stored.rows(component_id):
             rows = seal.open_rows(stored)
-            yield [row for row in rows if row[:2] not in above] if above else rows
+            yield [row for row in rows if row[:2] not in above.rows and not above.drops.mask(*row[:2])] if above else rows
 
     async def _deltas(self, component_id: str) -> list[TaskDelta]:
         seal = self._seal(component_id)
@@ -141,9 +177,9 @@ class CommittedState:
         """Return the committed deltas. All other deltas were rolled back, or are in progress."""
         return [each for each in deltas if each.delta.txid <= self.txid and self.record.is_committed(each.delta.txid, each.delta.round)]
 
-    async def _above(self, component_id: str, deltas: list[TaskDelta]) -> dict[tuple[int, bytes], bytes | None]:
-        """Return the committed values that are not folded, by slot and key. None: deleted."""
-        above: dict[tuple[int, bytes], bytes | None] = {}
+    async def _above(self, component_id: str, deltas: list[TaskDelta]) -> "_Above":
+        """Return the committed changes that are not folded."""
+        above = _Above()
         if not deltas:
             return above
         if not self.decodes:
@@ -157,8 +193,10 @@ class CommittedState:
         for task_index in sorted({each.task_index for each in deltas}):
             place = replace(layout, task_index=task_index)
             staged = [each.delta for each in deltas if each.task_index == task_index]
-            async for rows in committed_rows(staged, self.codec, place, self.record.is_committed, self.txid):
-                above.update({row[:2]: row.value for row in rows})
+            changes, slots = await merged_committed(staged, self.codec, place, self.record.is_committed, self.txid)
+            above.drops.add(map(prefix_of, changes.dropped()), place.slots)
+            async for rows in changed_rows(changes, self.codec, SlotOf(place, slots)):
+                above.rows.update({row[:2]: row.value for row in rows})
         return above
 
     async def has_moved(self) -> bool:

@@ -1,7 +1,7 @@
 """`state` inspects, exports and deletes the stored state of stateful bolts."""
 
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -53,7 +53,7 @@ def list_command(url: str, topology: str | None, *, as_json: bool, unpickle: boo
       state list redis://localhost:6379/0 --json
 
     The column txid is the last committed txid. The column bytes is the size of keys, values and deltas. Deltas are staged changes that are
-    not yet merged into rows.
+    not yet merged into rows. The column namespaces appears if a component has any.
     """
     from engine.cli.stored_state import list_state, run_on_store
 
@@ -67,20 +67,21 @@ def list_command(url: str, topology: str | None, *, as_json: bool, unpickle: boo
 @click.option(
     "--limit", type=click.IntRange(min=0), default=10, show_default=True, metavar="N", help="Show the first N keys of each component."
 )
+@click.option("--namespace", metavar="NAME", help="Show the keys of this namespace, not those of the plain state.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object for each component, for programs.")
 @unpickle_option
-def show_command(url: str, topology: str | None, components: tuple[str, ...], limit: int, *, as_json: bool, unpickle: bool) -> int:
+def show_command(url: str, topology: str | None, components: tuple[str, ...], **options: Any) -> int:
     """Show the record of the checkpoint, and the first keys and values of each component.
 
     \b
       state show sqlite:///counts.db
       state show sqlite:///all.db --topology counts --component count --limit 100
+      state show sqlite:///counts.db --namespace 1700000000000000
     """
-    from engine.cli.stored_state import run_on_store, show_state
+    from engine.cli.stored_state import Wanted, run_on_store, show_state
 
-    return run_on_store(
-        url, lambda provider: show_state(provider.inventory(), topology, components, limit, unpickles=unpickle, as_json=as_json)
-    )
+    wanted, unpickles, as_json = Wanted(components, options["namespace"], options["limit"]), options["unpickle"], options["as_json"]
+    return run_on_store(url, lambda provider: show_state(provider.inventory(), topology, wanted, unpickles=unpickles, as_json=as_json))
 
 
 @command.command("export", short_help="Write all committed keys and values as JSON lines.")
@@ -92,7 +93,9 @@ def show_command(url: str, topology: str | None, components: tuple[str, ...], li
 )
 @unpickle_option
 def export_command(url: str, topology: str | None, components: tuple[str, ...], output: Path | None, *, unpickle: bool) -> int:
-    """Write one JSON object per line: topology, component, key, value. If each task has its own state, the object also has the field task.
+    """Write one JSON object per line: topology, component, key, value. A key of a namespace also has the field namespace.
+
+    If each task has its own state, the object also has the field task.
 
     \b
       state export sqlite:///counts.db | jq -c '[.key, .value]'

@@ -6,7 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, NamedTuple, TextIO
 
 import click
 
@@ -24,12 +24,15 @@ from engine.json_text import json_text
 from engine.names import did_you_mean
 from engine.state import Row, StateInventory, StateProvider, codec_named, provider_of
 from engine.state.api import slot_text
+from engine.state.namespaces import Name, name_of, prefix_of, stored_prefix
 from engine.transactional.transactional_state import ENTRY, LEDGER, read_record
 
 WRONG: Final = 2
 MOST_EXPORTS: Final = 3
 """Largest number of attempts to export from a store without snapshots. A running topology may change the state during an attempt."""
 LIST_COLUMNS: Final = ("topology", "component", "phase", "codec", "keyed", "tasks", "key groups", "keys", "bytes", "deltas", "txid")
+NAMESPACES: Final = "namespaces"
+"""Last column of the list, if a component has any."""
 LIST_TEXT_COLUMNS: Final = 5
 KEY_WIDTH: Final = 40
 VALUE_WIDTH: Final = 60
@@ -88,7 +91,7 @@ def is_being_deleted(state: CommittedState, component_id: str) -> bool:
 async def list_state(inventory: StateInventory, topology: str | None, *, unpickles: bool, as_json: bool) -> None:
     """Write one line for each component."""
     names = await inventory.topologies() if topology is None else [await chosen_topology(inventory, topology)]
-    rows: list[tuple[str, ...]] = [LIST_COLUMNS]
+    rows: list[tuple[str, ...]] = [(*LIST_COLUMNS, NAMESPACES)]
     for name in names:
         async with open_committed_state(inventory, name, unpickles=unpickles) as state:
             found = [(component_id, await state.sizes(component_id)) for component_id in state.components]
@@ -97,9 +100,15 @@ async def list_state(inventory: StateInventory, topology: str | None, *, unpickl
                 write_line(json_text(component_fields(state, name, component_id, sizes)))
             rows.append(_row(state, name, component_id, sizes))
         if not found:
-            rows.append((name_text(name), *[NONE] * (len(LIST_COLUMNS) - 1)))
+            rows.append((name_text(name), *[NONE] * (len(LIST_COLUMNS) - 1), ""))
     if not as_json:
-        write_line(aligned(rows, text_columns=LIST_TEXT_COLUMNS) if names else "the store contains no topology")
+        write_line(aligned(_without_namespaces(rows), text_columns=LIST_TEXT_COLUMNS) if names else "the store contains no topology")
+
+
+def _without_namespaces(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Return the rows of a list, without their last column if no component has a namespace."""
+    has_any = any(row[-1] not in ("", "0") for row in rows[1:])
+    return rows if has_any else [row[:-1] for row in rows]
 
 
 def component_fields(state: CommittedState, topology_name: str, component_id: str, sizes: StoredSizes) -> dict[str, Any]:
@@ -112,6 +121,7 @@ def component_fields(state: CommittedState, topology_name: str, component_id: st
         "keyed": layout and layout.keyed,
         "key_groups": layout.key_groups if layout and layout.keyed else None,
         "keys": sizes.keys,
+        "namespaces": None if sizes.namespaces is None else len(sizes.namespaces),
         "rows": sizes.rows,
         "row_bytes": sizes.row_bytes,
         "deltas": sizes.deltas,
@@ -138,6 +148,7 @@ def _row(state: CommittedState, topology_name: str, component_id: str, sizes: St
         count_text(sizes.row_bytes + sizes.delta_bytes),
         count_text(sizes.deltas),
         count_text(state.txid) if state.txid >= 0 else NONE,
+        count_text(len(sizes.namespaces)) if sizes.namespaces is not None else "",
     )
 
 
@@ -146,23 +157,57 @@ def _phase(state: CommittedState) -> str:
     return record.phase if record.phase == "committed" else f"{record.phase} {record.txid}"
 
 
-async def show_state(
-    inventory: StateInventory, topology: str | None, components: Sequence[str], limit: int, *, unpickles: bool, as_json: bool
-) -> None:
+class Wanted(NamedTuple):
+    """The keys that `state show` is asked for."""
+
+    components: Sequence[str]
+    """All components if it is empty."""
+    namespace: str | None
+    """The text of a name. None: the keys of the plain state."""
+    limit: int
+
+
+async def show_state(inventory: StateInventory, topology: str | None, wanted: Wanted, *, unpickles: bool, as_json: bool) -> None:
     """Write the record of the checkpoint, and the first keys and values of each component."""
     name = await chosen_topology(inventory, topology)
     async with open_committed_state(inventory, name, unpickles=unpickles) as state:
-        chosen = chosen_components(state, name, components)
+        chosen = [(each, await state.sizes(each)) for each in chosen_components(state, name, wanted.components)]
+        if wanted.namespace is not None:
+            chosen = _with_namespace(chosen, wanted.namespace)
         if not as_json:
             write_line(_headline(state, name))
-        for component_id in chosen:
-            head, sizes = await _head(state, component_id, limit), await state.sizes(component_id)
+        for component_id, sizes in chosen:
+            namespace = None if wanted.namespace is None else _namespace_named(wanted.namespace, sizes)
+            head = await _head(state, component_id, namespace, wanted.limit)
             if as_json:
                 shown = [{"key": json_form(key), "value": json_form(value)} for key, value in head]
                 record = {"round": state.record.round, "prepared_round": state.record.prepared_round, "counted": state.record.counted}
-                write_line(json_text({**component_fields(state, name, component_id, sizes), **record, "head": shown}))
+                of = {} if namespace is None else {"namespace": namespace}
+                write_line(json_text({**component_fields(state, name, component_id, sizes), **record, **of, "head": shown}))
             else:
-                write_line(f"\n{_described(state, component_id, sizes)}\n{_table(head, sizes.keys)}")
+                write_line(f"\n{_described(state, component_id, sizes)}\n{_table(head, _keys_in(namespace, sizes), namespace)}")
+
+
+def _with_namespace(found: list[tuple[str, StoredSizes]], text: str) -> list[tuple[str, StoredSizes]]:
+    """Return the components that have a namespace. Raises StateError with other names if none has it."""
+    having = [each for each in found if _namespace_named(text, each[1]) is not None]
+    if not having:
+        names = [str(name) for _, sizes in found for name in sizes.namespaces or ()]
+        hint = did_you_mean(text, names) if names else "Nothing is stored in namespaces."
+        raise StateError(f"the chosen components have no namespace {text!r}", hint=hint)
+    return having
+
+
+def _namespace_named(text: str, sizes: StoredSizes) -> Name | None:
+    """Return the stored name with this text, None if there is none. A number is the int, if both are stored."""
+    return next((name for name in sizes.namespaces or () if str(name) == text), None)
+
+
+def _keys_in(namespace: Name | None, sizes: StoredSizes) -> int | None:
+    """Return the number of keys of a namespace, or of the plain state."""
+    if sizes.keys is None or sizes.namespaces is None:
+        return None
+    return sizes.keys - sum(sizes.namespaces.values()) if namespace is None else sizes.namespaces[namespace]
 
 
 def _headline(state: CommittedState, topology_name: str) -> str:
@@ -177,6 +222,8 @@ def _headline(state: CommittedState, topology_name: str) -> str:
 def _described(state: CommittedState, component_id: str, sizes: StoredSizes) -> str:
     layout = state.layout(component_id)
     parts = [f"{count_text(sizes.keys)} keys, {count_text(sizes.row_bytes + sizes.delta_bytes)} bytes"]
+    if sizes.namespaces:
+        parts.append(plural(len(sizes.namespaces), "namespace"))
     if sizes.deltas:
         parts.append(f"{count_text(sizes.deltas)} staged deltas")
     if layout is not None:
@@ -187,27 +234,30 @@ def _described(state: CommittedState, component_id: str, sizes: StoredSizes) -> 
     return f"{name_text(component_id)}: {', '.join(parts)}"
 
 
-async def _head(state: CommittedState, component_id: str, limit: int) -> list[tuple[Any, Any]]:
-    head = list[tuple[Any, Any]]()
+async def _head(state: CommittedState, component_id: str, namespace: Name | None, limit: int) -> list[tuple[Any, Any]]:
+    head, prefix = list[tuple[Any, Any]](), prefix_of(namespace)
     async with aclosing(state.rows(component_id)) as chunks:  # type: ignore[type-var]
         async for rows in chunks:
+            rows = [row for row in rows if stored_prefix(row.key) == prefix]
             head += [decoded(row, state, component_id) for row in rows[: limit - len(head)]]
             if len(head) == limit:
                 break
     return head
 
 
-def _table(head: list[tuple[Any, Any]], keys: int | None) -> str:
+def _table(head: list[tuple[Any, Any]], keys: int | None, namespace: Name | None) -> str:
     rows = [("key", "value"), *((text_form(key, KEY_WIDTH), text_form(value, VALUE_WIDTH)) for key, value in head)]
     more = (keys or 0) - len(head)
-    return aligned(rows, text_columns=2) + (f"\n… and {count_text(more)} more" if more > 0 else "")
+    title = "" if namespace is None else f"namespace {namespace!r}:\n"
+    return title + aligned(rows, text_columns=2) + (f"\n… and {count_text(more)} more" if more > 0 else "")
 
 
 def decoded(row: Row, state: CommittedState, component_id: str) -> tuple[Any, Any]:
     """Return key and value of a row. A value that must not be unpickled is returned as StoredPickle."""
     stored = row.value or b""
     try:
-        return _KEY_CODEC.decode(row.key), state.codec.decode(stored) if state.decodes else StoredPickle(stored)
+        key = row.key[len(stored_prefix(row.key)) :]
+        return _KEY_CODEC.decode(key), state.codec.decode(stored) if state.decodes else StoredPickle(stored)
     except (TypeError, ValueError) as error:
         slot = slot_text(row.slot, keyed=state.is_keyed(component_id))
         raise StateError(
@@ -251,7 +301,9 @@ async def _export_lines(state: CommittedState, topology_name: str, component_ids
             lines = []
             for row in rows:
                 key, value = decoded(row, state, component_id)
-                owner = {} if is_keyed else {"task": row.slot}  # each task has its own keys
+                name = name_of(stored_prefix(row.key))
+                owner: dict[str, object] = {} if is_keyed else {"task": row.slot}  # each task has its own keys
+                owner |= {} if name is None else {"namespace": name}
                 line = {"topology": topology_name, "component": component_id, **owner, "key": json_form(key), "value": json_form(value)}
                 lines.append(json_text(line))
             if lines:

@@ -4,7 +4,6 @@ ZooKeeper stores only ledgers, and PostgreSQL only maps of values.
 """
 
 from engine.state.api import (
-    KeyValueState,
     Ledger,
     LookupStore,
     ResidentStore,
@@ -20,6 +19,7 @@ from engine.state.api import (
 from engine.state.checksums import ComponentSeal, SealedStores
 from engine.state.codec import Codec, CodecName, codec_named
 from engine.state.delta import committed_rows, fold_committed
+from engine.state.key_values import KeyValueState, StateNamespace
 from engine.state.layered import LayeredState
 from engine.state.ledgers import ValueLedger
 from engine.state.providers import provider_of
@@ -39,6 +39,7 @@ __all__ = [
     "SealedStores",
     "StagedDelta",
     "StateInventory",
+    "StateNamespace",
     "StatePlace",
     "StateProvider",
     "StoreRetry",

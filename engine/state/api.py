@@ -1,102 +1,18 @@
-"""Interfaces of state (CP-6 to CP-8). Bolts use `KeyValueState`.
+"""Interfaces of stores of state (CP-7, CP-8). Bolts use `KeyValueState`.
 
 For a database, a `StateProvider` makes task stores and `Ledger`s, which store rows, deltas and entries as bytes. Layers, codec, cache and
 key groups belong to the engine (`LayeredState`), so they are the same for all providers.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from itertools import repeat
-from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar, overload
+from typing import ClassVar, NamedTuple, TypeAlias
 
 from engine.errors import StateError
 from engine.kernel import key_group
-
-K = TypeVar("K")
-V = TypeVar("V")
-D = TypeVar("D")
-
-
-def _keys(method: str, keys: Iterable[K]) -> Iterable[K]:
-    """Return the keys. Raises TypeError for a single text, whose characters would be taken for keys."""
-    if isinstance(keys, str | bytes):
-        raise TypeError(f"{method}() takes a collection of keys, not the single key {keys!r}. Write {method}([{keys!r}]).")
-    return keys
-
-
-class KeyValueState(ABC, Generic[K, V]):
-    """Key-value state of a stateful bolt. It has the last commit, and the bolt's uncommitted changes.
-
-    Keys are None, bool, int, float, str, bytes, datetime, Decimal, UUID, and tuples of these. Equal keys are the same key. `items` may
-    return a key in another form: 1 for True, UTC for another zone, a tuple for a named tuple. `put` stores a copy of the value. To change a
-    list or a dict, get it, change it, and put it again.
-    """
-
-    @overload
-    def get(self, key: K) -> V | None: ...
-    @overload
-    def get(self, key: K, default: D) -> V | D: ...
-    @abstractmethod
-    def get(self, key: K, default: object = None) -> object:
-        """Return the value of key, else the default. Sees uncommitted changes of the task. Raises StateError for an invalid key."""
-
-    @abstractmethod
-    def put(self, key: K, value: V) -> None:
-        """Set the value of key.
-
-        Raises StateError for an invalid key, a key of another task's key group, or a value that cannot be stored.
-        """
-
-    @abstractmethod
-    def delete(self, key: K) -> None:
-        """Remove key. No effect if it is missing."""
-
-    def get_many(self, keys: Iterable[K], default: Any = None) -> list[Any]:
-        """Return the values of keys, in their order, as `get` does for each."""
-        return [self.get(key, default) for key in _keys("get_many", keys)]
-
-    def put_many(self, values: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
-        """Set the value of each key, as `put` does. values: a mapping, or pairs of a key and its value."""
-        for key, value in values.items() if isinstance(values, Mapping) else values:
-            self.put(key, value)
-
-    def add_many(self, amounts: Mapping[K, Any] | Iterable[K]) -> None:
-        """Add to the values of keys. A missing key has the value 0.
-
-        amounts: a mapping of keys to amounts, such as a `Counter`, or a collection of keys, each of which adds 1. If a key is refused, the
-        keys before it are changed. If the call of the bolt raises too, all its changes are undone (SV-2).
-        """
-        pairs = amounts.items() if isinstance(amounts, Mapping) else zip(_keys("add_many", amounts), repeat(1))
-        for key, amount in pairs:
-            value: Any = self.get(key, 0)
-            self.put(key, value + amount)
-
-    @abstractmethod
-    def items(self) -> Iterator[tuple[K, V]]:
-        """Yield each key once with its value, in any order. Changes during the iteration may be missing."""
-
-    @abstractmethod
-    def __contains__(self, key: object) -> bool: ...
-
-    @abstractmethod
-    async def prepare_commit(self, txid: int) -> None:
-        """Stage the changes durably. Later changes belong to the next txid.
-
-        Raises StateError if txid is already committed.
-        """
-
-    @abstractmethod
-    async def commit(self, txid: int) -> None:
-        """Commit the changes that `prepare_commit(txid)` staged. No effect if they are committed.
-
-        Raises StateError if txid was never prepared.
-        """
-
-    @abstractmethod
-    async def rollback(self) -> None:
-        """Drop all uncommitted changes."""
+from engine.state.namespaces import FIRST_BYTE, stored_prefix
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +84,20 @@ class StagingStore(ABC):
     overwrite newer rows.
     """
 
+    drops_prefixes: bool = False
+    """True if the store has `drop_prefixes`, and a lookup store also `prefixes` and `scan_prefix`, without reading other rows.
+
+    Otherwise the engine deletes the rows of a dropped namespace one by one, with `fold`.
+    """
+
+    async def drop_prefixes(self, prefixes: Sequence[bytes]) -> None:
+        """Delete the rows of the task's slots whose keys begin with one of the prefixes, which no other rows have.
+
+        The engine calls this before the `fold` of the deltas that drop namespaces. Need not be atomic, because after a crash in between the
+        engine calls both again. Must raise StateFenced as `fold` does.
+        """
+        raise NotImplementedError(f"{type(self).__name__} sets drops_prefixes, and has no drop_prefixes()")
+
     @abstractmethod
     async def stage(self, txid: int, round_: int, blobs: AsyncIterable[bytes]) -> None:
         """Stage a delta durably and atomically. The call replaces the delta of the same txid and round, and commits nothing.
@@ -204,6 +134,15 @@ class LookupStore(StagingStore):
     @abstractmethod
     def scan(self) -> Iterator[Row]:
         """Yield all rows of the task's slots. Concurrent changes may be missing."""
+
+    def prefixes(self) -> Iterator[bytes | None]:
+        """Yield the prefix of each namespace with rows in the task's slots, at least once. Also yield None between bounded reads."""
+        for row in self.scan():
+            yield stored_prefix(row.key) or None
+
+    def scan_prefix(self, prefix: bytes) -> Iterator[Row]:
+        """Yield the rows of the task's slots whose keys begin with a prefix. Concurrent changes may be missing."""
+        return (row for row in self.scan() if row.key.startswith(prefix))
 
 
 class ResidentStore(StagingStore):
@@ -279,6 +218,11 @@ class StoredTopology(ABC):
     @abstractmethod
     def rows(self, component_id: str) -> AsyncIterator[list[Row]]:
         """Yield all rows of a component, each once, in chunks of bounded size."""
+
+    async def namespace_rows(self, component_id: str) -> AsyncIterator[list[Row]]:
+        """Yield the rows of a component that belong to namespaces (`stored_prefix`), in chunks of bounded size."""
+        async for rows in self.rows(component_id):
+            yield [row for row in rows if row.key[:1] == FIRST_BYTE]
 
     @abstractmethod
     async def present(self, component_id: str, places: Sequence[tuple[int, bytes]]) -> int:

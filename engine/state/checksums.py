@@ -9,7 +9,7 @@ an older version has written.
 """
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, Protocol
 from zlib import crc32
@@ -205,6 +205,10 @@ class _SealsDeltas:
         self._store = store
         self._seal = seal
         self._task_index = task_index
+        self.drops_prefixes = store.drops_prefixes
+
+    async def drop_prefixes(self, prefixes: Sequence[bytes]) -> None:
+        await self._store.drop_prefixes(prefixes)
 
     async def stage(self, txid: int, round_: int, blobs: AsyncIterable[bytes]) -> None:
         await self._store.stage(txid, round_, self._seal.seal_blobs(blobs, self._task_index, txid, round_))
@@ -235,8 +239,17 @@ class SealedLookup(_SealsDeltas, LookupStore):
         return None if stored is None else self._seal.open_value(slot, key, stored)
 
     def scan(self) -> Iterator[Row]:
+        return self._opened(self._rows.scan())
+
+    def scan_prefix(self, prefix: bytes) -> Iterator[Row]:
+        return self._opened(self._rows.scan_prefix(prefix))
+
+    def _opened(self, rows: Iterator[Row]) -> Iterator[Row]:
         open_value = self._seal.open_value
-        return (Row(slot, key, open_value(slot, key, stored)) for slot, key, stored in self._rows.scan())
+        return (Row(slot, key, open_value(slot, key, stored)) for slot, key, stored in rows)
+
+    def prefixes(self) -> Iterator[bytes | None]:
+        return self._rows.prefixes()
 
     async def check(self) -> None:
         """Read every row once. Only this check finds a row with a damaged key, because no task reads that key."""

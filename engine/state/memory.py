@@ -15,6 +15,11 @@ from engine.state.values import AttemptId, Changes, Fence, Found, Raw, ValueStor
 class MemoryStore(ResidentStore):
     """Stores nothing, because the state of the task holds all rows. The state of the task survives restarts of the instance."""
 
+    drops_prefixes = True
+
+    async def drop_prefixes(self, prefixes: Sequence[bytes]) -> None:
+        return None
+
     async def load(self) -> AsyncIterator[list[Row]]:
         yield []
 

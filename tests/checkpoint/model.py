@@ -256,8 +256,8 @@ class BarrierModel(Witness):
         }
         for (owner, writer, txid, round_), blobs in sorted(self._disk.deltas.items()):
             if (owner, writer) == task and self._record.is_committed(txid, round_):
-                for keys, changed, _ in (decode_blob(blob[WITHOUT_CHECKSUM], codec) for blob in blobs):
-                    for key, value in zip(keys, changed, strict=True):
+                for part in (part for blob in blobs for part in decode_blob(blob[WITHOUT_CHECKSUM], codec)):
+                    for key, value in zip(part.keys, part.values, strict=True):
                         if value is DELETED:
                             values.pop(key, None)
                         else:

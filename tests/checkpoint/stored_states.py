@@ -63,6 +63,10 @@ class Writer:
         for state in self._states.values():
             await state.commit(record.txid)
 
+    def state_at(self, place: StatePlace) -> LayeredState[Any, Any]:
+        """Return the state of a task."""
+        return self._states[place]
+
     async def fold(self) -> None:
         for state in self._states.values():
             await state.fold()
@@ -94,6 +98,44 @@ async def write_words(url: str, topology: str = "counts", codec: CodecName = "ms
 def _of(places: list[StatePlace], changes: Changes) -> dict[StatePlace, Changes]:
     """Group the changes by the task that owns each key."""
     return {place: {key: value for key, value in changes.items() if place.slot_of(key) in place.slots} for place in places}
+
+
+PANE = 1_700_000_000_000_000
+
+
+async def write_panes(url: str, *, folds: bool) -> None:
+    """Write plain keys and namespaces. The last committed checkpoint has dropped one, and put two keys into it again."""
+    provider = provider_of(url)
+    await provider.open("counts")
+    places = [StatePlace("count", index, 2, True, 8) for index in range(2)]
+    try:
+        writer = Writer(provider, "counts", places)
+        await writer.begin()
+        _put(writer, places, None, {"plain": 1})
+        _put(writer, places, PANE, {f"old {number}": number for number in range(40)})
+        _put(writer, places, "late", {"a": 1, "b": [2]})
+        await writer.prepare({})
+        await writer.commit()
+        await writer.fold()
+        for place in places:
+            writer.state_at(place).namespace(PANE).drop()
+        _put(writer, places, PANE, {"new": 7, "old 3": 8})
+        _put(writer, places, -5, {"k": 1})
+        await writer.prepare({})
+        await writer.commit()
+        if folds:
+            await writer.fold()
+        _put(writer, places, "never committed", {"k": 1})
+        await writer.prepare({})
+    finally:
+        await provider.close()
+
+
+def _put(writer: Writer, places: list[StatePlace], name: Any, values: dict[Any, Any]) -> None:
+    for place in places:
+        state = writer.state_at(place)
+        own = {key: value for key, value in values.items() if place.slot_of(key) in place.slots}
+        (state if name is None else state.namespace(name)).put_many(own)
 
 
 WORDS: dict[str, Any] = {"a": 10, "b": 2, "c": {"deep": (1, 2)}}

@@ -62,6 +62,7 @@ def test_list_prints_json(url: str, capsys: Captured) -> None:
         "keyed": True,
         "key_groups": 8,
         "keys": 3,
+        "namespaces": 0,
         "rows": 3,
         "deltas": 3,
         "committed_txid": 1,

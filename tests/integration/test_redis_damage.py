@@ -10,10 +10,11 @@ import pytest
 from engine.cli.main import run_command_line
 from engine.errors import StateDamaged, StateError
 from engine.state import provider_of
-from tests.checkpoint.stored_states import read_at_start, read_with_tools, write_words
+from tests.checkpoint.stored_states import read_at_start, read_with_tools, write_panes, write_words
 from tests.checkpoint.test_stored import WORD_PLACES
 from tests.servers.process import HOST
 from tests.servers.redis_server import RedisServer
+from tests.state.test_damaged_namespaces import read_all
 
 DAMAGES = 60
 CELLS = ("rows", "deltas", "delta", "ledger", "epochs")
@@ -122,3 +123,33 @@ def without_checksums(client: Any) -> None:
         else:
             client.hset(key, place, value.partition(b":")[0] if kind in (b"deltas", b"epochs") else value[1:-4])
     client.set("{test:counts}:format", 1)
+
+
+@pytest.mark.parametrize("seed", range(DAMAGES))
+def test_a_damaged_namespace_is_read_as_written_or_refused(
+    seed: int, server: RedisServer, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for each in (url, f"{url}-read"):
+        asyncio.run(write_panes(each, folds=seed % 2 == 0))
+    values = asyncio.run(read_all(f"{url}-read"))  # this drops the prepared delta
+    commands = {command: (run_command_line(["state", command, url]), capsys.readouterr().out) for command in ("list", "show", "export")}
+    random = Random(seed)
+    with server.client() as client:
+        sets = [(key, member) for key in sorted(client.scan_iter("{test:counts}:namespaces:*")) for member in sorted(client.smembers(key))]
+        if random.random() < 0.3:
+            key, member = random.choice(sets)
+            changed = bytearray(member)
+            changed[random.randrange(len(changed))] ^= 1 << random.randrange(8)
+            client.srem(key, member)
+            client.sadd(key, bytes(changed))
+            how = f"{key!r}: {member!r} became {bytes(changed)!r}"
+        else:
+            how = damage(client, random)
+    for command, (_, expected) in commands.items():
+        status = run_command_line(["state", command, url])
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err, how
+        assert (status, err) == (0, "") or (status == 2 and err.startswith("Error: ")), how
+        assert status == 2 or sorted(out.splitlines()) == sorted(expected.splitlines()), how
+    with suppress(StateError):
+        assert asyncio.run(read_all(url)) == values, how

@@ -352,3 +352,21 @@ class Owned(StatefulBasicBolt):
 
     def cleanup(self) -> None:
         OWNER.reset(self.token)
+
+
+class DropsNamespaces(StatefulBasicBolt):
+    """Counts the keys of a hundred numbers in a namespace, drops older ones, and raises behind the drop of each seventh number."""
+
+    output_fields = Fields("key", "count", "pid")
+
+    def execute(self, tup: Tuple) -> tuple[int, int, int]:
+        pane = tup["number"] // 100
+        for older in [name for name in self.state.namespaces() if isinstance(name, int) and name < pane - 1]:
+            self.state.namespace(older).drop()
+        counts = self.state.namespace(pane)
+        counts.add_many([tup["key"]])
+        if tup["number"] % 7 == 0:
+            counts.drop()
+            self.state.namespace("raised").put(tup["key"], True)
+            raise ValueError("a seventh")
+        return tup["key"], counts.get(tup["key"], 0), os.getpid()

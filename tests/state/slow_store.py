@@ -1,7 +1,7 @@
 """A store in a dict whose calls take many turns of the loop. It fails on demand, and outlives its task."""
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Iterator, MutableMapping
 from typing import TypeAlias
 
 from engine.errors import StateUnavailable
@@ -13,7 +13,7 @@ class SlowStore(StagingStore):
     """Its data is in `rows` and `staged`. The next `failures` steps raise StateUnavailable."""
 
     def __init__(self) -> None:
-        self.rows: dict[tuple[int, bytes], bytes] = {}
+        self.rows: MutableMapping[tuple[int, bytes], bytes] = {}
         self.staged: dict[tuple[int, int], tuple[bytes, ...]] = {}
         self.failures = 0
         self.folded_upto = -1

@@ -210,10 +210,10 @@ async def test_a_state_whose_values_another_process_decodes_gives_them_as_they_a
     await checkpoint(state, 1)
     copy = state_on(store, codec="pickle", opens_values=False)
     await copy.load(1, lambda *_: True)
-    found = dict(copy.stored_items())
+    found = {key: value for _, _, items in copy.stored_parts() for key, value in items}
     assert {type(value) for value in found.values()} <= {Encoded, int}
     other = state_on(SlowResidentStore(), codec="pickle")
-    other.take_rows(found)
+    other.take_rows([(None, False, found)])
     assert dict(other.items()) == {"row": Order(1), "delta": Order(2), "plain": 3}
 
 
@@ -270,7 +270,7 @@ async def test_only_changed_keys_are_written(store: AnySlowStore) -> None:
     state.delete(7)
     await state.prepare_commit(1)
     [blob] = store.staged[1, 0]
-    assert delta.decode_blob(blob, codec_named("msgpack")) == ([5, 7], [6, delta.DELETED], [])
+    assert delta.decode_blob(blob, codec_named("msgpack")) == [(None, False, [5, 7], [6, delta.DELETED], [])]
 
 
 async def test_an_abandoned_write_stages_nothing_in_a_later_round(store: AnySlowStore) -> None:

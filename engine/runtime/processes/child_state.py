@@ -4,14 +4,14 @@ The run has the committed rows, and all rules of checkpoints. The child has a co
 """
 
 import pickle
-from collections.abc import AsyncIterable, AsyncIterator, Callable
-from itertools import islice
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from typing import Any
 
 from engine.errors import FatalError, StateError
 from engine.runtime.bolt_executor import BoltExecutor
 from engine.runtime.processes.frame_size import STATE_ROWS_PER_FRAME, FrameSize
 from engine.state import LayeredState, ResidentStore, Row, StagedDelta, StatePlace, codec_named
+from engine.state.changes import frames, rows_in
 
 
 class ChildState:
@@ -29,9 +29,9 @@ class ChildState:
 
     def send_changes(self, send: Callable[..., int]) -> None:
         """Send the frozen changes in parts that the run reads without holding its loop (BP-4)."""
-        changes, size = iter(self._loaded.frozen_changes.items()), self._frame_size
-        while part := dict(islice(changes, size.rows)):
-            size.note(len(part), send("changes", part))
+        size = self._frame_size
+        for frame in frames(self._loaded.frozen_changes.entries(), lambda: size.rows):
+            size.note(rows_in(frame), send("changes", frame))
 
     # Calls of the run
 
@@ -76,6 +76,11 @@ class ChildState:
 
 class _NoStore(ResidentStore):
     """Store of a child, which stores nothing."""
+
+    drops_prefixes = True
+
+    async def drop_prefixes(self, prefixes: Sequence[bytes]) -> None:
+        pass
 
     async def load(self) -> AsyncIterator[list[Row]]:
         rows: list[Row] = []

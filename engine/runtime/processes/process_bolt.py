@@ -7,7 +7,6 @@ emits and its verdict.
 import asyncio
 import pickle
 from collections.abc import Callable
-from itertools import islice
 from typing import Any, Final
 
 from engine.api import TaskContext
@@ -31,6 +30,7 @@ from engine.runtime.restart_policy import FailureStreak
 from engine.runtime.run_context import RunContext
 from engine.runtime.task_ports import ExecutorBoltPort
 from engine.state import LayeredState
+from engine.state.changes import Changes, Part, frames, rows_in
 from engine.topology import ComponentSpec
 from engine.topology.task_port import RemoteInstance
 
@@ -64,7 +64,7 @@ class ProcessBoltExecutor(BoltExecutor):
         self._answers: dict[int, asyncio.Future[Any]] = {}
         """Results of the calls of the child's state, by number."""
         self._asked = 0
-        self.changes: dict[Any, Any] = {}
+        self.changes = Changes()
         """Changes of the state that the child has sent for the running PREPARE."""
         self.port = _ProcessPort(self)
         self.streak = FailureStreak(1)
@@ -174,9 +174,10 @@ class ProcessBoltExecutor(BoltExecutor):
         if answer is not None and not answer.done():
             answer.set_result(result)
 
-    def _on_changes(self, part: dict[Any, Any]) -> None:
+    def _on_changes(self, parts: list[Part]) -> None:
         """Add changes of the state, which come before the result of `pre_prepare`."""
-        self.changes |= part
+        for part in parts:
+            self.changes.add(part)
 
     def _on_raised(self, number: int, error: Packed) -> None:
         answer = self._answers.get(number)
@@ -371,10 +372,10 @@ class _ChildInstance(RemoteInstance):
         """Copy the committed state to the child, and give it to the instance."""
         task = self._task
         await task.call_child("begin", state.place, state.uses_key_of)
-        items, size = state.stored_items(), FrameSize(STATE_ROWS_PER_FRAME)
-        while rows := dict(islice(items, size.rows)):
-            pickled = pickle.dumps(rows, 5)
-            size.note(len(rows), len(pickled))
+        size = FrameSize(STATE_ROWS_PER_FRAME)
+        for frame in frames(state.stored_parts(), lambda: size.rows):
+            pickled = pickle.dumps(frame, 5)
+            size.note(rows_in(frame), len(pickled))
             await task.call_child("take_rows", pickled)
         await task.call_child("init_state")
         self._state = state
@@ -382,9 +383,9 @@ class _ChildInstance(RemoteInstance):
     async def pre_prepare(self, txid: int) -> None:
         """Call the hook, and take the changes of the child."""
         assert self._state is not None
-        self._task.changes = {}
+        self._task.changes = Changes()
         await self._task.call_child("pre_prepare", txid)
-        changes, self._task.changes = self._task.changes, {}
+        changes, self._task.changes = self._task.changes, Changes()
         try:
             self._state.take_changes(changes)
         except Exception as error:

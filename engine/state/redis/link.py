@@ -168,6 +168,10 @@ class RedisLink:
         """Return the number of fields of each hash, in one round trip."""
         return await self._run_together([("HLEN", key) for key in keys])
 
+    async def set_members(self, keys: Sequence[str]) -> list[list[bytes]]:
+        """Return the members of each set, in one round trip."""
+        return await self._run_together([("SMEMBERS", key) for key in keys])
+
     async def fields_exist(self, fields: Sequence[tuple[str, bytes]]) -> list[int]:
         """Return for each hash and field 1 if the field exists, else 0. Needs one round trip."""
         return await self._run_together([("HEXISTS", key, field) for key, field in fields])
@@ -181,12 +185,12 @@ class RedisLink:
             if int(cursor) == 0:
                 return list(found)
 
-    async def _run_together(self, commands: Sequence[tuple[Arg, ...]]) -> list[int]:
+    async def _run_together(self, commands: Sequence[tuple[Arg, ...]]) -> list[Any]:
         try:
             pipeline = self._client.pipeline(transaction=False)
             for command in commands:
                 pipeline.execute_command(*command)
-            found: list[int] = await _with_cancellation(pipeline.execute())
+            found: list[Any] = await _with_cancellation(pipeline.execute())
             return found
         except (exceptions.RedisError, OSError) as error:
             raise await self._translated(error, [str(command[1]) for command in commands]) from error

@@ -4,6 +4,7 @@ from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
 _STRINGS: Final = frozenset({"format", "owner", "lease"})
+_SETS: Final = frozenset({"namespaces"})
 _LISTS: Final = frozenset({"delta", "journal", "undo"})
 
 
@@ -37,9 +38,13 @@ class KeyNames:
         """Hash from entry to value."""
         return f"{self._root}:ledger:{_encoded(name)}"
 
-    def slot(self, component_id: str, slot: int) -> str:
-        """Hash from key to value, both encoded."""
-        return f"{self._root}:rows:{_encoded(component_id)}:{slot}"
+    def slot(self, component_id: str, slot: int, prefix: bytes = b"") -> str:
+        """Hash from key to value, both encoded. prefix: that of the keys of a namespace, which has a hash of its own."""
+        return f"{self._root}:rows:{_encoded(component_id)}:{slot}" + (f":{prefix.hex()}" if prefix else "")
+
+    def namespaces(self, component_id: str, slot: int) -> str:
+        """Set of the prefixes of the namespaces that may have a hash for a slot, each with a checksum."""
+        return f"{self._root}:namespaces:{_encoded(component_id)}:{slot}"
 
     def deltas(self, component_id: str, task_index: int) -> str:
         """Index of the staged deltas of a task, a hash.
@@ -81,7 +86,7 @@ def topology_of(prefix: str, key: str) -> str | None:
 def kind_of(key: str) -> str:
     """Return the Redis type of a key."""
     role = key[key.index("}:") + 2 :].partition(":")[0]
-    return "string" if role in _STRINGS else "list" if role in _LISTS else "hash"
+    return next((kind for roles, kind in ((_STRINGS, "string"), (_LISTS, "list"), (_SETS, "set")) if role in roles), "hash")
 
 
 def values_root(prefix: str, map_name: str) -> str:

@@ -14,9 +14,9 @@ from typing import Final
 from engine.errors import StateError, StateUnavailable
 from engine.state.api import Ledger, Row, StateInventory, StateProvider, StoredTopology, TaskDelta
 from engine.state.redis.link import TIMEOUT_SECS, RedisAddress, RedisLink, address_of
-from engine.state.redis.names import KeyNames, formats_of_all, topology_of
+from engine.state.redis.names import KeyNames, KeyParts, formats_of_all, topology_of
 from engine.state.redis.scripts import REMOVE, SIZES
-from engine.state.redis.store import RedisLedger, RedisStore, epoch_of
+from engine.state.redis.store import RedisLedger, RedisStore, epoch_of, hash_prefix
 from engine.state.redis.topology import RedisTopology
 
 KEYS_PER_STEP: Final = 500
@@ -92,6 +92,7 @@ class RedisStoredTopology(StoredTopology):
 
     def __init__(self, topology: RedisTopology) -> None:
         self._topology = topology
+        self._keys: list[tuple[str, KeyParts]] = []
         self._numbers: dict[tuple[str, str], list[int]] | None = None
 
     async def _numbers_of(self, role: str) -> dict[str, list[int]]:
@@ -102,7 +103,8 @@ class RedisStoredTopology(StoredTopology):
         if self._numbers is None:
             found: dict[tuple[str, str], list[int]] = {}
             names = self._topology.names
-            for parts in sorted(map(names.parts, await self._topology.link.keys(names.every))):
+            self._keys = [(key, names.parts(key)) for key in await self._topology.link.keys(names.every)]
+            for parts in sorted({parts for _, parts in self._keys}):
                 found.setdefault((parts.role, parts.owner), []).append(parts.number)
             self._numbers = found
         return {owner: numbers for (each, owner), numbers in self._numbers.items() if each == role}
@@ -121,8 +123,8 @@ class RedisStoredTopology(StoredTopology):
         return sorted({*await self._numbers_of("rows"), *await self._numbers_of("deltas")})
 
     async def row_sizes(self, component_id: str) -> tuple[int, int]:
-        slots = (await self._numbers_of("rows")).get(component_id, [])
-        keys, size = [self._topology.names.slot(component_id, slot) for slot in slots], 0
+        await self._numbers_of("rows")
+        keys, size = [key for key, parts in self._keys if parts.role == "rows" and parts.owner == component_id], 0
         for key in keys:
             cursor = b""
             while cursor != b"0":
@@ -139,7 +141,7 @@ class RedisStoredTopology(StoredTopology):
     async def present(self, component_id: str, places: Sequence[tuple[int, bytes]]) -> int:
         names, found = self._topology.names, 0
         for first in range(0, len(places), FIELDS_PER_STEP):
-            some = [(names.slot(component_id, slot), key) for slot, key in places[first : first + FIELDS_PER_STEP]]
+            some = [(names.slot(component_id, slot, hash_prefix(key)), key) for slot, key in places[first : first + FIELDS_PER_STEP]]
             found += sum(await self._topology.link.fields_exist(some))
         return found
 
@@ -205,7 +207,7 @@ class RedisInventory(StateInventory):
             raise StateError(f"Redis at {self._address} is not open", hint="Call open() of its provider first.")
         lane, names = topology.lane("remove"), topology.names
         keys = await topology.link.keys(names.every)
-        gone = [key for key in keys if names.parts(key).role in ("rows", "deltas", "delta")]
+        gone = [key for key in keys if names.parts(key).role in ("rows", "namespaces", "deltas", "delta")]
         gone = [key for key in gone if component_id in (None, names.parts(key).owner)]
         for first in range(0, len(gone), KEYS_PER_STEP):
             some = gone[first : first + KEYS_PER_STEP]

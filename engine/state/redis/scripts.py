@@ -102,18 +102,34 @@ delta has the number, and the other calls have "". Drops a delta whose txid is f
 FOLD: Final = Script(
     _GUARD
     + """
-local slots = cmsgpack.unpack(ARGV[4])
-for number = 3, #KEYS do
-    local sets, deletes = slots[number - 2][1], slots[number - 2][2]
+local hashes = cmsgpack.unpack(ARGV[4])
+local number = 3
+for _, hash in ipairs(hashes) do
+    local sets, deletes, prefix = hash[1], hash[2], hash[3]
+    if prefix ~= '' and #sets > 0 then redis.call('SADD', KEYS[number + 1], prefix) end
     if #sets > 0 then redis.call('HSET', KEYS[number], unpack(sets)) end
     if #deletes > 0 then redis.call('HDEL', KEYS[number], unpack(deletes)) end
+    number = number + (prefix == '' and 1 or 2)
 end
 """
 )
-"""KEYS: …, the slots. ARGV: …, one MessagePack, because a thousand arguments are ten times as slow.
+"""KEYS: …, the hash of each slot; for a namespace, its hash and the set of namespaces. ARGV: …, one MessagePack, because a thousand
+arguments are ten times as slow.
 
-The MessagePack has two lists for each slot: alternating keys and values of the rows to set, and the keys to delete.
+The MessagePack has two lists for each hash: alternating keys and values of the rows to set, and the keys to delete. Then follows the prefix
+of the namespace with its checksum, or "".
 """
+
+DROP_PREFIXES: Final = Script(
+    _GUARD
+    + """
+for number = 3, #KEYS, 2 do
+    redis.call('UNLINK', KEYS[number])
+    redis.call('SREM', KEYS[number + 1], ARGV[4 + (number - 3) / 2])
+end
+"""
+)
+"""KEYS: …, pairs of the hash of a namespace in a slot, and the set of namespaces. ARGV: …, the prefix of each pair with its checksum."""
 
 SCAN: Final = Script("""
 local found = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', ARGV[2])

@@ -2,17 +2,18 @@
 
 import hashlib
 import re
-from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgpack  # type: ignore[import-untyped]
 
 from engine.errors import StateDamaged, StateFenced
 from engine.state.api import Ledger, ResidentStore, Row, StagedDelta
-from engine.state.checksums import place_sum, strip_checksum
+from engine.state.checksums import DamagedBlock, add_checksum, place_sum, strip_checksum
 from engine.state.codec import MessagePack
 from engine.state.ledgers import encode_entries
-from engine.state.redis.scripts import DROP, FOLD, SCAN, STAGE, WRITE_LEDGER, Arg
+from engine.state.namespaces import stored_prefix
+from engine.state.redis.scripts import DROP, DROP_PREFIXES, FOLD, SCAN, STAGE, WRITE_LEDGER, Arg
 from engine.state.redis.topology import RedisTopology
 
 ROWS_PER_STEP: Final = 500
@@ -20,6 +21,8 @@ BYTES_PER_STEP: Final = 256 * 1024
 """Largest size of a call or an answer, unless one value is larger."""
 SLOTS_PER_CALL: Final = 250
 DELTAS_PER_STEP: Final = 500
+NAMESPACES_PER_STEP: Final = 500
+"""Hashes of namespaces that one call removes."""
 _WHOLE, _CONTINUED = b".", b"+"
 """First byte of a piece of a delta. The byte tells whether the blob ends with this piece or continues in the next one."""
 RESTORE: Final = "Restore the server's data from a backup. To start empty, delete the keys of the topology."
@@ -38,30 +41,62 @@ class RedisStore(ResidentStore):
         self._index = topology.names.deltas(component_id, task_index)
         self._staging = topology.lane(f"stage:{self._index}")
         self._folding = topology.lane(f"fold:{self._index}")
+        self._fields = ROWS_PER_STEP // 4
+        """Fields in the next scan."""
 
-    def _slot_key(self, slot: int) -> str:
-        return self._topology.names.slot(self._component_id, slot)
+    drops_prefixes = True
+
+    def _slot_key(self, slot: int, prefix: bytes = b"") -> str:
+        return self._topology.names.slot(self._component_id, slot, prefix)
+
+    def _set_key(self, slot: int) -> str:
+        return self._topology.names.namespaces(self._component_id, slot)
+
+    def _member(self, slot: int, prefix: bytes) -> bytes:
+        """Return the member of the set of namespaces for a prefix. Only its checksum tells that it is damaged, and rows are missing."""
+        return add_checksum(prefix, place_sum(self._set_key(slot)))
 
     def _delta_key(self, txid: int, round_: int) -> str:
         return self._topology.names.delta(self._component_id, self._task, txid, round_)
 
     async def load(self) -> AsyncIterator[list[Row]]:
-        scanned = ROWS_PER_STEP // 4
         for first in range(self._slots.start, self._slots.stop, SLOTS_PER_CALL):
             slots = range(first, min(first + SLOTS_PER_CALL, self._slots.stop))
             lengths = await self._topology.link.hash_lengths([self._slot_key(slot) for slot in slots])
-            for slot, length in zip(slots, lengths, strict=True):
-                cursor, seen = b"0", set[bytes]()
-                while length:
-                    cursor, packed = await self._topology.link.run(SCAN, [self._slot_key(slot)], [cursor, scanned])
-                    found = msgpack.unpackb(packed, raw=True)
-                    rows = [Row(slot, key, value) for key, value in zip(found[::2], found[1::2], strict=True) if key not in seen]
-                    if rows:
+            members = await self._topology.link.set_members([self._set_key(slot) for slot in slots])
+            for slot, length, packed in zip(slots, lengths, members, strict=True):
+                for prefix in [b""] * (length > 0) + [self._prefix(slot, member) for member in packed]:
+                    async for rows in self._scanned(slot, prefix):
                         yield rows
-                        scanned = _fields_per_scan(rows)
-                    if cursor == b"0":
-                        break
-                    seen.update([row.key for row in rows])  # a scan may return a field twice
+
+    async def _scanned(self, slot: int, prefix: bytes) -> AsyncIterator[list[Row]]:
+        """Yield the rows of one hash."""
+        cursor, seen = b"0", set[bytes]()
+        while True:
+            cursor, packed = await self._topology.link.run(SCAN, [self._slot_key(slot, prefix)], [cursor, self._fields])
+            found = msgpack.unpackb(packed, raw=True)
+            rows = [Row(slot, key, value) for key, value in zip(found[::2], found[1::2], strict=True) if key not in seen]
+            if rows:
+                yield rows
+                self._fields = _fields_per_scan(rows)
+            if cursor == b"0":
+                return
+            seen.update([row.key for row in rows])  # a scan may return a field twice
+
+    def _prefix(self, slot: int, member: bytes) -> bytes:
+        try:
+            return strip_checksum(member, place_sum(self._set_key(slot)))
+        except DamagedBlock as error:
+            raise StateDamaged(
+                f"{self._topology.link}: {self._set_key(slot)}, the namespaces of {self._component_id!r}, is damaged: {error}", hint=RESTORE
+            ) from None
+
+    async def drop_prefixes(self, prefixes: Sequence[bytes]) -> None:
+        places = [(slot, prefix) for prefix in prefixes for slot in self._slots]
+        for first in range(0, len(places), NAMESPACES_PER_STEP):
+            some = places[first : first + NAMESPACES_PER_STEP]
+            keys = [key for slot, prefix in some for key in (self._slot_key(slot, prefix), self._set_key(slot))]
+            await self._topology.run_step(self._folding, DROP_PREFIXES, keys, [self._member(*place) for place in some])
 
     async def stage(self, txid: int, round_: int, blobs: AsyncIterable[bytes]) -> None:
         first, pieces, size, count = "first", list[bytes](), 0, 0
@@ -92,9 +127,11 @@ class RedisStore(ResidentStore):
         await self._drop([each for each in (await self._indexed())[0] if each[0] <= upto_txid], self._with_sum("folded", upto_txid))
 
     async def _write(self, waiting: "_Waiting") -> None:
-        by_slot = waiting.by_slot()
-        packed = msgpack.packb([_parted(rows) for rows in by_slot.values()], use_bin_type=False)
-        await self._topology.run_step(self._folding, FOLD, [self._slot_key(slot) for slot in by_slot], [packed])
+        hashes, keys, packed = waiting.by_hash(), list[str](), []
+        for (slot, prefix), rows in hashes.items():
+            keys += [self._slot_key(slot, prefix), self._set_key(slot)] if prefix else [self._slot_key(slot)]
+            packed.append((*_parted(rows), self._member(slot, prefix) if prefix else b""))
+        await self._topology.run_step(self._folding, FOLD, keys, [msgpack.packb(packed, use_bin_type=False)])
 
     async def deltas(self) -> list[StagedDelta]:
         while True:
@@ -187,10 +224,11 @@ class _Waiting:
         self.rows[row.slot, row.key] = row.value
         self._bytes += _size(row)
 
-    def by_slot(self) -> dict[int, dict[bytes, bytes | None]]:
-        found: dict[int, dict[bytes, bytes | None]] = {}
+    def by_hash(self) -> dict[tuple[int, bytes], dict[bytes, bytes | None]]:
+        """Return the rows by slot and prefix of a namespace."""
+        found: dict[tuple[int, bytes], dict[bytes, bytes | None]] = {}
         for (slot, key), value in self.rows.items():
-            found.setdefault(slot, {})[key] = value
+            found.setdefault((slot, hash_prefix(key)), {})[key] = value
         return found
 
 
@@ -240,6 +278,14 @@ def epoch_of(topology: RedisTopology, ledger: str, stored: bytes) -> int:
     if not number.isdigit() or (total != expected and (total or not topology.has_bare_blocks)):
         raise StateDamaged(f"{topology.link}: {topology.names.epochs}, entry {ledger!r}, is damaged: {stored[:40]!r}", hint=RESTORE)
     return int(number)
+
+
+def hash_prefix(key: bytes) -> bytes:
+    """Return the prefix of the namespace that has a hash of its own for a key, empty for all other keys."""
+    try:
+        return stored_prefix(key)
+    except ValueError:
+        return b""
 
 
 def _pieces(blob: bytes) -> Iterator[bytes]:

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 from engine.errors import StateError, StateUnavailable
 from engine.names import nearest
 from engine.state.api import Row, StateInventory, StoredTopology, TaskDelta
+from engine.state.namespaces import FIRST_BYTE, end_of
 from engine.state.sqlite.file import (
     WRITER_BUSY_SECS,
     SqliteFile,
@@ -36,6 +37,7 @@ DELTAS_PER_REMOVAL: Final = 100
 _T = TypeVar("_T")
 
 _LAST_OF_STEP: Final = f"SELECT slot, key FROM rows WHERE component = ? ORDER BY slot, key LIMIT 1 OFFSET {ROWS_PER_REMOVAL - 1}"
+_NAMESPACES: Final = (FIRST_BYTE, end_of(FIRST_BYTE))
 _SOME_DELTAS: Final = f"DELETE FROM deltas WHERE rowid IN (SELECT rowid FROM deltas WHERE component = ? LIMIT {DELTAS_PER_REMOVAL})"
 
 
@@ -190,6 +192,15 @@ class SqliteStoredTopology(StoredTopology):
         if not component:
             return
         cursor = await self._file.cursor("SELECT slot, key, value FROM rows WHERE component = ? ORDER BY slot, key", (component,))
+        while chunk := await self._file.do(lambda _: _chunk(cursor)):
+            yield chunk
+
+    async def namespace_rows(self, component_id: str) -> AsyncIterator[list[Row]]:
+        component = await self._id(component_id)
+        if not component:
+            return
+        statement = "SELECT slot, key, value FROM rows WHERE component = ? AND key >= ? AND key < ?"
+        cursor = await self._file.cursor(statement, (component, *_NAMESPACES))
         while chunk := await self._file.do(lambda _: _chunk(cursor)):
             yield chunk
 

@@ -1,8 +1,8 @@
 """Rows, deltas and ledgers in a SQLite file."""
 
 import sqlite3
-from collections.abc import AsyncIterable, Iterable, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +11,7 @@ from engine.state.api import Ledger, LookupStore, Row, StagedDelta, TaskDelta
 from engine.state.checksums import strip_checksum
 from engine.state.codec import MessagePack
 from engine.state.ledgers import encode_entries
+from engine.state.namespaces import FIRST_BYTE, end_of, stored_prefix
 from engine.state.sqlite.file import RESTORE, SqliteFile
 from engine.state.sqlite.tables import entry_sum, note_catalogue
 
@@ -18,6 +19,15 @@ ROWS_PER_READ: Final = 1000
 ROWS_PER_FOLD: Final = 2000
 ROWS_PER_STATEMENT: Final = 200
 """Rows in one statement. The writing thread takes the interpreter's lock once for each statement."""
+ROWS_PER_DROP: Final = 5000
+PLACES_PER_DROP: Final = 1000
+"""Rows that a drop deletes in one transaction, and slots of namespaces that it looks at."""
+_OF_PREFIX: Final = "rows WHERE component = ? AND slot = ? AND key >= ? AND key < ?"
+_SOME_OF_PREFIX: Final = f"SELECT key, value FROM {_OF_PREFIX} ORDER BY key LIMIT ?"
+_LAST_TO_DROP: Final = f"SELECT key FROM {_OF_PREFIX} ORDER BY key LIMIT 1 OFFSET ?"
+_DROP_UPTO: Final = "DELETE FROM rows WHERE component = ? AND slot = ? AND key >= ? AND key <= ?"
+_DROP_ALL: Final = f"DELETE FROM {_OF_PREFIX}"
+_NEXT_KEY: Final = "SELECT key FROM rows WHERE component = ? AND slot = ? AND key >= ? ORDER BY key LIMIT 1"
 
 # If a delta was staged again in fewer parts, old parts follow the new ones. The column `parts` of old parts has another number.
 _STAGED: Final = """
@@ -56,6 +66,33 @@ class SqliteStore(LookupStore):
             if len(found) < ROWS_PER_READ:
                 return
             slot, key, _ = found[-1]
+
+    def scan_prefix(self, prefix: bytes) -> Iterator[Row]:
+        end = end_of(prefix)
+        for slot in self._slots:
+            key, size = prefix, ROWS_PER_READ
+            while size == ROWS_PER_READ:
+                found = self._file.read(_SOME_OF_PREFIX, (self._component, slot, key, end, ROWS_PER_READ))
+                yield from (Row(slot, *each) for each in found)
+                size = len(found)
+                key = found[-1][0] + b"\x00" if found else key
+
+    def prefixes(self) -> Iterator[bytes | None]:
+        for slot in self._slots:
+            key: bytes | None = FIRST_BYTE
+            while key is not None:
+                found = self._file.read(_NEXT_KEY, (self._component, slot, key))
+                prefix = stored_prefix(found[0][0]) if found else b""
+                yield prefix or None
+                key = end_of(prefix) if prefix else None
+
+    drops_prefixes = True
+
+    async def drop_prefixes(self, prefixes: Sequence[bytes]) -> None:
+        places = [(self._component, slot, prefix, end_of(prefix)) for prefix in prefixes for slot in self._slots]
+        done = 0
+        while done < len(places):
+            done += await self._file.write(partial(_drop_some, places=places[done : done + PLACES_PER_DROP]))
 
     async def stage(self, txid: int, round_: int, blobs: AsyncIterable[bytes]) -> None:
         collected = [blob async for blob in blobs]
@@ -113,6 +150,18 @@ class SqliteStore(LookupStore):
     async def drop(self, after_txid: int) -> None:
         where = (self._component, self._task, after_txid)
         await self._file.write(lambda writer: writer.execute("DELETE FROM deltas WHERE component = ? AND task = ? AND txid > ?", where))
+
+
+def _drop_some(writer: sqlite3.Connection, places: Sequence[tuple[int, int, bytes, bytes]]) -> int:
+    """Delete rows of namespaces in slots, a bounded number of them. Return how many of the places have none left."""
+    room = ROWS_PER_DROP
+    for number, place in enumerate(places):
+        last = writer.execute(_LAST_TO_DROP, (*place, max(0, room - 1))).fetchone()
+        if last is not None:
+            writer.execute(_DROP_UPTO, (*place[:3], *last))
+            return number
+        room -= writer.execute(_DROP_ALL, place).rowcount
+    return len(places)
 
 
 class SqliteLedger(Ledger):
