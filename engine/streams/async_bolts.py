@@ -58,16 +58,15 @@ class OrderedAsyncMapBolt(_CallsAsync, Bolt):
 
     def __init__(self, stage: "AsyncStage") -> None:
         super().__init__(stage)
+        self.survives_rollback = False  # a call that is cancelled before it begins would keep its place for ever
         self._places: dict[Tuple, _Place] = {}
         self._last: asyncio.Future[None] | None = None
 
     async def execute(self, tup: Tuple) -> None:
         """Await the call of one row, and then its turn."""
-        place = self._places.get(tup)
-        if place is None:
-            is_over = asyncio.get_running_loop().create_future()
-            place = self._places[tup] = _Place(self._last, is_over)
-            self._last = is_over
+        if tup not in self._places:  # with a concurrency of 1
+            self._before_concurrent_call(tup)
+        place = self._places[tup]
         place.calls += 1
         try:
             values = await self._values(tup)
@@ -83,6 +82,13 @@ class OrderedAsyncMapBolt(_CallsAsync, Bolt):
             self._leave(tup, place)
             raise
         self._leave(tup, place)
+
+    def _before_concurrent_call(self, tup: Tuple) -> None:
+        """Give a row its place. The engine calls this in the order of arrival (`engine.names.BEFORE_CALL`)."""
+        if tup not in self._places:
+            is_over = asyncio.get_running_loop().create_future()
+            self._places[tup] = _Place(self._last, is_over)
+            self._last = is_over
 
     def _leave(self, tup: Tuple, place: "_Place") -> None:
         """Let the next row go, when those in front have gone."""

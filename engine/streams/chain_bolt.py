@@ -49,8 +49,8 @@ class Segment:
             yield from part.outputs()
 
     def stages(self) -> int:
-        """Return the number of stages."""
-        return len(self.steps) + bool(self.predicates) + sum(part.stages() for _, part in self.parts)
+        """Return the number of stages whose errors need a name."""
+        return sum(not step.kind.names_itself for step in self.steps) + bool(self.predicates) + sum(part.stages() for _, part in self.parts)
 
 
 class LiveSegment:

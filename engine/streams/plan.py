@@ -256,14 +256,11 @@ class _Plan:
     def _foreign_input(self, port: Port) -> Input:
         """Return the stream of foreign tuples."""
         node = port.node
-        if isinstance(node, SourceNode):
-            return Input(self.names[node], node.stream)
-        stream = FAILED_STREAM if port.name == FAILED else DEFAULT_STREAM
-        if isinstance(node, BoltNode):
-            return Input(self.names[node], stream)
-        if Port(node) in self._items:
-            return Input(self._items[Port(node)][0].name, stream)
-        return Input(self._foreign[Port(node)].name, stream)
+        if port.name == FAILED and not isinstance(node, BoltNode):
+            group = self._foreign[Port(node)] if isinstance(node, SourceNode) else self._items[Port(node)][0]
+            return Input(group.name, FAILED_STREAM)
+        stream = FAILED_STREAM if port.name == FAILED else node.stream if isinstance(node, SourceNode) else DEFAULT_STREAM
+        return Input(self.names[node], stream)
 
     def _segment(self, group: Group, item: Item) -> Segment:
         steps, parts = list(item.steps), item.parts

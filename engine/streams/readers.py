@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import starmap
 from operator import itemgetter
-from typing import Any, TypeAlias, get_origin
+from typing import Any, ClassVar, TypeAlias, get_origin
 
 from engine.api import Fields
 from engine.api.fields import short_repr
@@ -103,6 +103,7 @@ def _rows_or_values(row_type: Any, shape: Shape, by_name: Read, values: list[tup
 class ReadStep(Step):
     """Makes rows of the values of foreign tuples. `function`: (fields) -> Read."""
 
+    names_itself: ClassVar[bool] = True
     _fields: Fields | None = None
     _read: Read
 

@@ -126,7 +126,7 @@ def converter(annotation: Any, form: Form) -> Convert:
     kind = annotation if origin is None else origin
     if kind is None or kind is type(None):
         return partial(_exact, type(None), "None")
-    if not isinstance(kind, type) or kind is object:
+    if not isinstance(kind, type) or kind is object or kind is Any:
         return _anything  # Any, a type variable, or a name of a newer Python
     if issubclass(kind, Enum):
         return partial(_enum, kind)
@@ -229,12 +229,10 @@ def _decimal(value: Any) -> Decimal:
 
 
 def _collection(kind: type, arguments: tuple[Any, ...], form: Form) -> Convert | None:
+    if kind is tuple and arguments and arguments[-1] is not Ellipsis:
+        return partial(_tuple, [converter(each, form) for each in arguments])
     if kind in _LISTS:
         return partial(_items, _LISTS[kind], converter(arguments[0], form) if arguments else _anything)
-    if kind is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
-        return partial(_items, tuple, converter(arguments[0], form))
-    if kind is tuple and arguments:
-        return partial(_tuple, [converter(each, form) for each in arguments])
     if kind in (dict, Mapping, MutableMapping):
         return partial(_mapping, converter(arguments[1], form) if arguments else _anything)
     return None

@@ -7,7 +7,7 @@ where they can: `map`, `compress`, `chain`. So a step costs one call of the user
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, repeat
-from typing import Any
+from typing import Any, ClassVar
 
 from engine.api import FailTuple
 from engine.api.fields import short_repr
@@ -81,6 +81,9 @@ def joined(parts: Sequence[Batch]) -> Batch:
 
 class Step:
     """A step of one task."""
+
+    names_itself: ClassVar[bool] = False
+    """True: its errors say where they come from."""
 
     def __init__(self, stage: str, function: Callable[[Any], Any]) -> None:
         self.stage = stage
@@ -185,7 +188,7 @@ class StepChain:
             except PASSED_ON:
                 raise
             except Exception as error:
-                if not self._names_stage:
+                if step.names_itself or not self._names_stage:
                     raise
                 raise _named(error, step, batch) from error
         return batch
@@ -201,7 +204,7 @@ class StepChain:
                 except PASSED_ON:
                     raise
                 except Exception as error:
-                    if not self._names_stage:
+                    if step.names_itself or not self._names_stage:
                         raise
                     raise _named(error, step, part) from error
             batch = joined(parts) if parts else batch
