@@ -11,7 +11,7 @@ from engine.errors import TopologyError, UsageError
 from engine.streams.feature import StreamsFeature
 from engine.streams.graph import FlowGraph, SourceNode
 from engine.streams.plan import Planned, plan
-from engine.streams.readers import fields_fault
+from engine.streams.readers import fields_fault, value_fault
 from engine.streams.shapes import shape_of
 from engine.topology import Topology, TopologyBuilder
 from engine.topology.process_factory import dumps_factory
@@ -65,9 +65,15 @@ def _source_faults(graph: FlowGraph, topology: Topology) -> Iterator[str]:
     for node in graph.nodes:
         if isinstance(node, SourceNode) and node.name is not None:
             fields = topology.components[node.name].streams.get(node.stream)
-            fault = None if fields is None else fields_fault(shape_of(node.row_type), node.row_type, fields.names)
+            fault = None if fields is None else _source_fault(node, fields.names)
             if fault is not None:
                 yield f"source {node.name!r}: stream {node.stream!r} {fault}"
+
+
+def _source_fault(node: SourceNode, fields: tuple[str, ...]) -> str | None:
+    if node.value is not None:
+        return value_fault(fields)
+    return fields_fault(shape_of(node.row_type), node.row_type, fields)
 
 
 def _for_processes(planned: Planned) -> Any:

@@ -1,5 +1,6 @@
 """`Flow`: the start of a typed program. It has the graph, and makes the topology."""
 
+from collections.abc import Callable
 from typing import Any, TypedDict, TypeVar, Unpack
 
 from engine.api import MaxSpoutPending, SpoutFactory
@@ -8,6 +9,7 @@ from engine.config import Config
 from engine.errors import UsageError
 from engine.names import DEFAULT_STREAM, plain_text
 from engine.streams.build import build_topology
+from engine.streams.calls import checked_call
 from engine.streams.graph import FlowGraph, Port, SourceNode
 from engine.streams.streams import Stage
 from engine.topology import Topology
@@ -18,6 +20,8 @@ Row = TypeVar("Row")
 class SourceOptions(TypedDict, total=False):
     """Settings of a source."""
 
+    stream: str
+    """Stream of the spout. Default: `default`."""
     parallelism: int
     """Number of tasks of the spout."""
     max_spout_pending: MaxSpoutPending
@@ -61,14 +65,22 @@ class Flow:
         return self._graph.name
 
     def stream(
-        self, name: str, spout: SpoutFactory, row_type: type[Row], *, stream: str = DEFAULT_STREAM, **options: Unpack[SourceOptions]
+        self,
+        name: str,
+        spout: SpoutFactory,
+        row_type: type[Row],
+        *,
+        value: Callable[[Any], Row] | None = None,
+        **options: Unpack[SourceOptions],
     ) -> Stage[dict[str, Any], Row]:
         """Return the tuples of a spout as typed rows.
 
         `row_type` is a NamedTuple, dataclass, TypedDict or pydantic model with the fields of the spout's stream. If the stream has one
-        field, it may also be the type of its values, such as `str`. A test replaces the spout by its name: `engine.testing.replaced`.
+        field, it may also be the type of its values, such as `str`. value: makes the row of the field `value`, or of the only field, such
+        as `json_of(Click)` for a Kafka spout. A test replaces the spout by its name: `engine.testing.replaced`.
         """
         settings: dict[str, Any] = dict(options)
+        stream = settings.pop("stream", DEFAULT_STREAM)
         parallelism = settings.pop("parallelism", 1)
         row_options = {"on_error": "divert"} if settings.pop("divert", False) else {}
         node = SourceNode(
@@ -76,6 +88,7 @@ class Flow:
             name=_checked_name("source", name),
             options=row_options,
             row_type=row_type,
+            value=None if value is None else checked_call("stream", value).given,
             factory=spout,
             stream=stream,
             parallelism=parallelism,

@@ -100,6 +100,8 @@ class SourceNode(Node):
 
     factory: Any
     stream: str
+    value: Any = None
+    """Function that makes the row of the field `value`. None: the row has the fields of the stream."""
     parallelism: int = 1
     spout_settings: Mapping[str, Any] = field(default_factory=dict)
 

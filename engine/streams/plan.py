@@ -183,8 +183,9 @@ class _Plan:
         stage = f"{self.names[node]}-rows"
         if port.name == FAILED:
             return StepPlan(f"{self.names[node]}-failed", ReadStep, Call(FailedRows(self.names[node])))
-        where = f"source {self.names[node]!r}" if isinstance(node, SourceNode) else f"stage {self.names[node]!r}"
-        return StepPlan(stage, ReadStep, Call(SourceRows(where, node.row_type)))
+        if isinstance(node, SourceNode):
+            return StepPlan(stage, ReadStep, Call(SourceRows(f"source {self.names[node]!r}", node.row_type, node.value)))
+        return StepPlan(stage, ReadStep, Call(SourceRows(f"stage {self.names[node]!r}", node.row_type)))
 
     def _is_foreign(self, port: Port) -> bool:
         return port.name == FAILED or isinstance(port.node, SourceNode) or (isinstance(port.node, BoltNode) and port.node.is_raw)

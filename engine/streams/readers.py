@@ -4,15 +4,18 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import starmap
 from operator import itemgetter
-from typing import Any, ClassVar, TypeAlias, get_origin
+from typing import Any, ClassVar, Final, TypeAlias, get_origin
 
 from engine.api import Fields
 from engine.api.fields import short_repr
+from engine.errors import error_as_text
 from engine.names import did_you_mean
 from engine.streams.rows import Failed, RowMisfit
 from engine.streams.shapes import Shape, shape_of, type_name
 from engine.streams.steps import Batch, Step
 
+VALUE: Final = "value"
+"""Field of which `flow.stream(..., value=...)` makes a row, as Kafka spouts have it."""
 Read: TypeAlias = Callable[[list[tuple[Any, ...]]], list[Any]]
 """Returns the rows for the values of tuples."""
 
@@ -29,6 +32,33 @@ def fields_fault(shape: Shape | None, row_type: Any, fields: Sequence[str]) -> s
     if not missing:
         return None
     return f"has no field {missing[0]!r} for {type_name(row_type)} (it has: {', '.join(fields)}). {did_you_mean(missing[0], fields)}"
+
+
+def value_fault(fields: Sequence[str]) -> str | None:
+    """Return why a stream has no value to decode, None if it has."""
+    if VALUE in fields or len(fields) == 1:
+        return None
+    return f"has no field {VALUE!r}, of which value=... could make a row (it has: {', '.join(fields)}). Leave value out."
+
+
+def value_reader(where: str, value: Callable[[Any], Any], fields: Sequence[str]) -> Read:
+    """Return a function that makes the rows of one field."""
+    fault = value_fault(fields)
+    if fault is not None:
+        raise RowMisfit(f"{where} {fault}")
+    at = fields.index(VALUE) if VALUE in fields else 0
+    return partial(_decoded, f"{where}: field {fields[at]!r}", value, at)
+
+
+def _decoded(where: str, value: Callable[[Any], Any], at: int, values: list[tuple[Any, ...]]) -> list[Any]:
+    rows = []
+    for each in values:
+        try:
+            rows.append(value(each[at]))
+        except Exception as error:
+            text = error.message if isinstance(error, RowMisfit) else f"{short_repr(each[at])}: {error_as_text(error)}"
+            raise RowMisfit(f"{where}: {text}") from error
+    return rows
 
 
 def reader(where: str, row_type: Any, fields: Sequence[str]) -> Read:
@@ -138,9 +168,12 @@ def _row_of(values: dict[str, Any]) -> Any:
 class SourceRows:
     """Returns the reader of the rows of a source, or of a bolt in the middle of a flow. Can be pickled."""
 
-    def __init__(self, where: str, row_type: Any) -> None:
+    def __init__(self, where: str, row_type: Any, value: Callable[[Any], Any] | None = None) -> None:
         self._where = where
         self._row_type = row_type
+        self._value = value
 
     def __call__(self, fields: Sequence[str]) -> Read:
+        if self._value is not None:
+            return value_reader(self._where, self._value, fields)
         return reader(self._where, self._row_type, fields)

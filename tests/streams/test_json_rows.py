@@ -11,8 +11,11 @@ from uuid import UUID
 
 import pytest
 
-from engine.streams import RowMisfit, json_of
+from engine import TopologyError
+from engine.streams import Failed, Flow, RowMisfit, json_of
 from engine.streams.shapes import as_stored, converter
+from engine.testing import Feeder
+from tests.streams.flows import run
 
 
 class Size(Enum):
@@ -120,3 +123,25 @@ def test_a_pydantic_model_checks_itself() -> None:
     assert json_of(model)('{"user": "ada", "ms": "7"}') == model(user="ada", ms=7)
     with pytest.raises(RowMisfit, match=r"is no Visit: 1 validation error"):
         json_of(model)('{"user": 1}')
+
+
+def test_a_source_decodes_its_value() -> None:
+    flow, points, bad = Flow("values"), list[Point](), list[Failed[dict[str, Any]]]()
+    feeder = Feeder("offset", "value")
+    feeder.feed_all([(0, b'{"x": 1}'), (1, b"{}"), (2, b'{"x": 3, "y": 2}')])
+    feeder.close()
+    source = flow.stream("points", feeder, Point, value=json_of(Point), divert=True)
+    source.sink("points-end", points.append)
+    source.failed.sink("bad", bad.append)
+    run(flow)
+    assert points == [Point(1.0), Point(3.0, 2.0)]
+    ((row, error, _, stage),) = bad
+    assert (row, stage) == ({"offset": 1, "value": b"{}"}, "points")
+    assert error.startswith("RowMisfit: source 'points': field 'value': b'{}' is no Point: the value is {} (dict)")
+
+
+def test_a_source_without_a_value_is_a_fault() -> None:
+    flow = Flow("values")
+    flow.stream("points", Feeder("x", "y"), Point, value=json_of(Point)).sink("end", print)
+    with pytest.raises(TopologyError, match=r"source 'points': stream 'default' has no field 'value', of which value=... could make a row"):
+        flow.topology()

@@ -28,7 +28,7 @@ def show(row):
 offset = "!"
 flow = Flow("processes")
 stage = flow.stream("texts", texts, str).map(lambda text: (text + offset, os.getpid()), processes=True, name="mapped")
-stage.key_by(lambda row: row[0]).count(name="counts", processes=True).map(lambda each: each.value.key).sink("keep", show)
+stage.key_by(lambda row: row).count(name="counts", processes=True).map(lambda each: each.value.key).sink("keep", show)
 """
 
 
