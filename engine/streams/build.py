@@ -80,7 +80,7 @@ def _for_processes(planned: Planned) -> Any:
     """Return a factory that can be pickled. Raise UsageError for a lambda or a local function, if cloudpickle is not installed."""
     try:
         dumps_factory(planned.factory)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - code of the user's objects; it becomes an error
         try:
             cloudpickle = importlib.import_module("cloudpickle")
             return Pickled(cloudpickle.dumps(planned.factory))

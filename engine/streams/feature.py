@@ -23,8 +23,8 @@ class StreamsFeature(TopologyFeature):
         if not config.state_provider.startswith("memory:"):
             for stage in self._unnamed:
                 yield (
-                    f"stage {stage!r}: state_provider={config.state_provider!r} keeps its state under this name, which the engine has made. "
-                    "Give the stage a name of your own: name=..., so that a later version of the program finds its state."
+                    f"stage {stage!r}: state_provider={config.state_provider!r} keeps its state under this name, which the engine has "
+                    "made. Give the stage a name of your own: name=..., so that a later version of the program finds its state."
                 )
         yield from self._committer_faults(topology, config)
 

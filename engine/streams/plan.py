@@ -299,7 +299,8 @@ class _Plan:
         if options.get("on_error") == "divert" and not any(Port(node, FAILED) in each.inputs for each in self._graph.nodes):
             name = self.names[node]
             hint = f"Write stage.failed.sink(...) behind {name!r}, or leave on_error='divert' out."
-            raise UsageError(f"stage {name!r}: on_error='divert' sends the rows that fail to its stream failed, which nobody reads", hint=hint)
+            text = f"stage {name!r}: on_error='divert' sends the rows that fail to its stream failed, which nobody reads"
+            raise UsageError(text, hint=hint)
 
 
 def stage_names(graph: FlowGraph) -> dict[Node, str]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import starmap
 from operator import itemgetter
 from typing import Any, ClassVar, Final, TypeAlias, get_origin
 
@@ -10,7 +9,7 @@ from engine.api import Fields
 from engine.api.fields import short_repr
 from engine.errors import error_as_text
 from engine.names import did_you_mean
-from engine.streams.rows import Failed, RowMisfit
+from engine.streams.rows import ROW, Failed, RowMisfit
 from engine.streams.shapes import Shape, shape_of, type_name
 from engine.streams.steps import Batch, Step
 
@@ -162,7 +161,7 @@ class FailedRows:
 
 def _row_of(values: dict[str, Any]) -> Any:
     """Return the row of an input. The input of a source's rows is a dict of its fields."""
-    return values["row"] if "row" in values else values
+    return values.get(ROW, values)
 
 
 class SourceRows:

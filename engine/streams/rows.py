@@ -11,7 +11,7 @@ R = TypeVar("R")
 ROW = "row"
 KEY = "key"
 TIME = "time"
-"""Fields of the tuples between two stages. A stream has `row`, `key` behind a `key_by`, and `time` behind an `event_time`, in this order."""
+"""Fields of the tuples between two stages, in this order: `row`, behind a `key_by` also `key`, and behind an `event_time` also `time`."""
 
 RevisionKind: TypeAlias = Literal["early", "final", "late"]
 """When a result came: before it was complete, as the complete one, or after that because of late rows."""

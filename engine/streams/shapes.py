@@ -108,7 +108,9 @@ class Misfit(ValueError):
 
 def type_name(annotation: Any) -> str:
     """Return a type as its user writes it."""
-    return annotation.__name__ if isinstance(annotation, type) and not typing.get_args(annotation) else str(annotation).replace("typing.", "")
+    if isinstance(annotation, type) and not typing.get_args(annotation):
+        return annotation.__name__
+    return str(annotation).replace("typing.", "")
 
 
 def converter(annotation: Any, form: Form) -> Convert:

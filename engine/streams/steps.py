@@ -144,7 +144,8 @@ def _check_key(row: Any, key: Any) -> None:
     try:
         canonical(key)
     except TypeError as error:
-        raise UsageError(f"the key {short_repr(key)} of the row {short_repr(row)}: {error}", hint="Let key_by() return such a value.") from None
+        text = f"the key {short_repr(key)} of the row {short_repr(row)}: {error}"
+        raise UsageError(text, hint="Let key_by() return such a value.") from None
 
 
 class SelectStep(Step):

@@ -7,7 +7,17 @@ from engine.api import BoltFactory
 from engine.api.arguments import checked_count
 from engine.errors import UsageError
 from engine.streams.aggregates import AggregatePlan, Collect, Count, Max, MaxBy, Mean, Min, Reduce, Sum
-from engine.streams.arguments import RowCall, SinkOptions, StageOptions, UpdatesReplaceEarlierOnes, getter, is_function, item_type, returned, Selected
+from engine.streams.arguments import (
+    RowCall,
+    Selected,
+    SinkOptions,
+    StageOptions,
+    UpdatesReplaceEarlierOnes,
+    getter,
+    is_function,
+    item_type,
+    returned,
+)
 from engine.streams.bolt_nodes import AsyncNode, RunningNode, SinkNode, ThroughNode, read_fields
 from engine.streams.calls import Call, checked_call
 from engine.streams.graph import FAILED, BranchNode, MergeNode, Port, SelectNode, StepNode, revises
@@ -116,7 +126,9 @@ class Stream(Generic[R_co]):
         node = StepNode(**self._of(None, {}), step=KeyStep, call=call, title=title, row_type=self._type)
         return KeyedStream(Port(node), self._type)
 
-    def through(self, bolt: BoltFactory, row_type: type[T], *, name: str | None = None, **options: Unpack[StageOptions]) -> "Stage[R_co, T]":
+    def through(
+        self, bolt: BoltFactory, row_type: type[T], *, name: str | None = None, **options: Unpack[StageOptions]
+    ) -> "Stage[R_co, T]":
         """Send the rows through a bolt of your own, as the field `row`. Its tuples become rows of a type, by the names of their fields."""
         node = ThroughNode(**self._of(name, options), given=bolt, row_type=row_type)
         return Stage(Port(node), row_type)
@@ -264,7 +276,9 @@ class KeyedStream(Generic[K, R_co]):
         """Collect the rows of each key in a list, which grows with every row."""
         return self._running(AggregatePlan(Collect, None, self._type), name, options)
 
-    def through(self, bolt: BoltFactory, row_type: type[T], *, name: str | None = None, **options: Unpack[StageOptions]) -> "Stage[R_co, T]":
+    def through(
+        self, bolt: BoltFactory, row_type: type[T], *, name: str | None = None, **options: Unpack[StageOptions]
+    ) -> "Stage[R_co, T]":
         """Send the rows through a bolt of your own, as the fields `row` and `key`, grouped by the key. See `Stream.through`."""
         return Stream[R_co](self._port, self._type).through(bolt, row_type, name=name, **options)
 

@@ -21,7 +21,14 @@ flow.stream("texts", texts, str).map(str.upper, name="upper").sink("show", print
 
 
 @pytest.mark.parametrize(
-    ("more", "spec"), [("", ""), ("topology = flow.topology()", ""), ("other = 1", ":flow"), ("", ":shown"), ("def topology(): return flow", ":topology")]
+    ("more", "spec"),
+    [
+        ("", ""),
+        ("topology = flow.topology()", ""),
+        ("other = 1", ":flow"),
+        ("", ":shown"),
+        ("def topology(): return flow", ":topology"),
+    ],
 )
 def test_a_flow_of_a_file_is_its_topology(tmp_path: Path, more: str, spec: str) -> None:
     path = tmp_path / "shown.py"
@@ -30,13 +37,15 @@ def test_a_flow_of_a_file_is_its_topology(tmp_path: Path, more: str, spec: str) 
     assert loaded.topology.name == "shown"
     assert list(loaded.topology.components) == ["texts", "upper", "show"]
     assert loaded.config is not None
-    assert loaded.topology.config is not None and loaded.topology.config.burst == 7
+    assert loaded.topology.config is not None
+    assert loaded.topology.config.burst == 7
 
 
 def test_two_flows_of_a_file_are_named(tmp_path: Path) -> None:
     path = tmp_path / "two.py"
     path.write_text(HEAD + 'second = Flow("second")\n')
-    with pytest.raises(TopologyFileError, match=r"contains 2 topologies:\n  - flow \(builder of 'shown'\)\n  - second \(builder of 'second'\)"):
+    both = r"contains 2 topologies:\n  - flow \(builder of 'shown'\)\n  - second \(builder of 'second'\)"
+    with pytest.raises(TopologyFileError, match=both):
         load_topology(str(path))
 
 

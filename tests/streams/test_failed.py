@@ -34,6 +34,7 @@ def test_a_diverting_stage_right_behind_a_source_diverts_rows() -> None:
     assert [(each.row, each.stage) for each in bad] == [(Click("ada", "/", 0), "rate")]
 
 
+@pytest.mark.guarantee("TF-1")
 def test_a_key_behind_a_diverting_stage_runs_in_its_bolt() -> None:
     flow, seen, bad = Flow("diverted"), list[Any](), list[Failed[str]]()
     texts, _ = texts_of(flow, "1", "x")
@@ -46,6 +47,7 @@ def test_a_key_behind_a_diverting_stage_runs_in_its_bolt() -> None:
     assert [(each.row, each.stage) for each in bad] == [("x", "number")]
 
 
+@pytest.mark.guarantee("TF-2")
 @pytest.mark.parametrize("with_rows", [True, False])
 def test_a_source_diverts_what_is_no_row(with_rows: bool) -> None:
     flow, seen, bad = Flow("misfits"), list[str](), list[Failed[dict[str, Any]]]()
@@ -62,6 +64,7 @@ def test_a_source_diverts_what_is_no_row(with_rows: bool) -> None:
     assert [(each.row, each.error, each.stage) for each in bad] == [({"text": 7}, expected, "texts")]
 
 
+@pytest.mark.guarantee("TF-2")
 def test_what_is_no_row_fails_without_divert() -> None:
     flow, seen = Flow("misfits"), list[str]()
     texts, feeder = texts_of(flow, "a", 7)

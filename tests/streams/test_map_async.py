@@ -16,6 +16,7 @@ async def slow_even(text: str) -> int:
     return int(text)
 
 
+@pytest.mark.guarantee("TF-6")
 @pytest.mark.parametrize("seed", range(5))
 def test_results_come_in_the_order_of_the_rows(seed: int) -> None:
     flow, seen = Flow("ordered"), list[int]()
@@ -36,6 +37,7 @@ def test_unordered_results_come_as_soon_as_they_are_there() -> None:
     assert seen[:5] == [1, 3, 5, 7, 9]
 
 
+@pytest.mark.guarantee("TF-6")
 @pytest.mark.parametrize("seed", range(3))
 def test_a_row_that_is_tried_again_keeps_its_place(seed: int) -> None:
     tries = dict.fromkeys(TEXTS, 0)
@@ -55,6 +57,7 @@ def test_a_row_that_is_tried_again_keeps_its_place(seed: int) -> None:
     assert feeder.failed == []
 
 
+@pytest.mark.guarantee("TF-6")
 def test_a_row_that_fails_for_good_lets_the_others_pass() -> None:
     class Geo:
         context: Any

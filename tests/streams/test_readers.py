@@ -68,7 +68,9 @@ def test_values_become_rows(row_type: Any, fields: tuple[str, ...], values: list
         (PairDict, ("value",), ("a",), r"source 's': field 'value' is 'a' \(str\), which is no dict"),
     ],
 )
-def test_a_misfit_is_named_with_its_source_field_and_value(row_type: Any, fields: tuple[str, ...], values: tuple[Any, ...], error: str) -> None:
+def test_a_misfit_is_named_with_its_source_field_and_value(
+    row_type: Any, fields: tuple[str, ...], values: tuple[Any, ...], error: str
+) -> None:
     with pytest.raises(RowMisfit, match=error):
         reader("source 's'", row_type, fields)([values])
 
@@ -81,10 +83,11 @@ def test_a_pydantic_model_converts_the_values() -> None:
         reader("source 's'", model, ("user", "ms"))([(1, 2)])
 
 
+@pytest.mark.guarantee("TF-2")
 @pytest.mark.parametrize(
     ("row_type", "fields", "error"),
     [
-        (Click, ("user", "pgae"), r"source 'clicks': stream 'default' has no field 'page' for Click \(it has: user, pgae\). Did you mean 'pgae'"),
+        (Click, ("user", "pgae"), r"source 'clicks': stream 'default' has no field 'page' for Click \(it has: user, pgae\). Did you"),
         (str, ("user", "page"), r"source 'clicks': stream 'default' has the fields user, page, which are no str"),
     ],
 )

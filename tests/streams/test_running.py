@@ -28,6 +28,7 @@ def results_of(method: str, *arguments: Any) -> list[Revised[Keyed[str, Any]]]:
     return seen
 
 
+@pytest.mark.guarantee("TF-3")
 @pytest.mark.parametrize(
     ("method", "arguments", "expected"),
     [
@@ -71,6 +72,7 @@ class Level(enum.IntEnum):
     LOW = 1
 
 
+@pytest.mark.guarantee("TF-3")
 @pytest.mark.guarantee("GRP-2")
 @pytest.mark.parametrize("key", [None, True, 7, 2.5, "a", b"a", ("a", 1), Click("a", "/"), Level.LOW])
 def test_a_key_comes_back_in_its_type(key: Any) -> None:
@@ -137,6 +139,7 @@ class WithoutDefault(NamedTuple):
     page: str
 
 
+@pytest.mark.guarantee("TF-3")
 @pytest.mark.guarantee("CP-6")
 def test_values_and_revisions_go_on_after_a_restart(tmp_path: Path) -> None:
     stored_run(tmp_path, First, rows=[("ada", 9), ("bob", 1)])
@@ -144,6 +147,7 @@ def test_values_and_revisions_go_on_after_a_restart(tmp_path: Path) -> None:
     assert last == Revised(Keyed("ada", First("ada", 9)), 1, "early")
 
 
+@pytest.mark.guarantee("TF-4")
 def test_added_fields_with_defaults_and_removed_ones_are_read(tmp_path: Path) -> None:
     stored_run(tmp_path, First, rows=[("ada", 9)])
     (last,) = stored_run(tmp_path, WithMore, rows=[("ada", 3)])
@@ -152,6 +156,7 @@ def test_added_fields_with_defaults_and_removed_ones_are_read(tmp_path: Path) ->
     assert last.value.value == First("ada", 9)
 
 
+@pytest.mark.guarantee("TF-4")
 def test_other_changes_are_refused_at_the_start(tmp_path: Path) -> None:
     stored_run(tmp_path, First, rows=[("ada", 9)])
     with pytest.raises((ComponentError, FatalError), match=r"stored a row with user: str, ms: int, which is no OtherType now: field 'ms'"):
@@ -160,6 +165,7 @@ def test_other_changes_are_refused_at_the_start(tmp_path: Path) -> None:
         stored_run(tmp_path, First, "count", rows=[])
 
 
+@pytest.mark.guarantee("TF-4")
 def test_a_stage_with_a_durable_state_needs_a_name(tmp_path: Path) -> None:
     with pytest.raises(TopologyError, match=r"stage 'count': state_provider='sqlite:.*' keeps its state under this name"):
         stored_run(tmp_path, First, "count", rows=[], name=None)
@@ -174,6 +180,7 @@ def test_a_run_with_another_store_needs_a_name_too(tmp_path: Path) -> None:
         run_topology(topology, Config(state_provider=f"sqlite:///{tmp_path}/state.db"))
 
 
+@pytest.mark.guarantee("TF-3")
 def test_updates_are_not_reduced_again() -> None:
     flow = Flow("updates")
     clicks, _ = clicks_of(flow, *CLICKS)

@@ -135,6 +135,7 @@ def unseekable() -> Any:
     yield ("ada", "/", 1)
 
 
+@pytest.mark.guarantee("TF-5")
 @pytest.mark.guarantee("EO-7")
 def test_a_committer_behind_a_source_that_cannot_rewind_is_refused() -> None:
     flow = Flow("inexact", Config())
@@ -150,6 +151,7 @@ def test_a_committer_behind_a_source_that_cannot_rewind_is_refused() -> None:
         run_topology(topology, Config(processing_guarantee="at_least_once"))
 
 
+@pytest.mark.guarantee("TF-3")
 def test_reduce_into_refuses_updates() -> None:
     flow = Flow("updates")
     clicks, _ = clicks_of(flow, *CLICKS)

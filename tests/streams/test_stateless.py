@@ -19,6 +19,7 @@ def is_long(word: str) -> bool:
     return len(word) > 2
 
 
+@pytest.mark.guarantee("TF-1")
 def test_steps_run_in_one_bolt_and_results_keep_their_order() -> None:
     flow, seen = Flow("steps"), list[str]()
     lines, feeder = texts_of(flow, "to be or not", "", "that question")
@@ -30,6 +31,7 @@ def test_steps_run_in_one_bolt_and_results_keep_their_order() -> None:
     assert sorted(feeder.acked) == [1, 2, 3]
 
 
+@pytest.mark.guarantee("TF-1")
 def test_each_result_is_anchored_to_its_own_row() -> None:
     flow, held = Flow("anchors"), Capture(settles=False)
     lines, feeder = texts_of(flow, "a b", "c", "", "d")
@@ -48,6 +50,7 @@ def test_each_result_is_anchored_to_its_own_row() -> None:
     assert sorted(message_id for message_id, _ in feeder.failed) == [1, 4]
 
 
+@pytest.mark.guarantee("TF-1")
 def test_a_row_that_raises_fails_alone_and_the_error_names_its_stage() -> None:
     flow, seen = Flow("guilty"), list[int]()
     texts, feeder = texts_of(flow, "1", "x", "3")
@@ -70,6 +73,7 @@ def test_the_error_of_a_stage_alone_stays_as_it_is() -> None:
     assert feeder.failed[0][1].error == "ValueError: invalid literal for int() with base 10: 'x'"
 
 
+@pytest.mark.guarantee("TF-1")
 def test_fail_tuple_fails_a_row_without_a_report() -> None:
     def refuse(text: str) -> str:
         raise FailTuple(f"no {text}")
@@ -112,6 +116,7 @@ def test_two_readers_of_one_stage_share_its_call() -> None:
     assert (called, left, right, whole) == (["a", "b"], ["A", "B"], ["aa", "bb"], ["a", "b"])
 
 
+@pytest.mark.guarantee("TF-1")
 def test_a_stage_with_an_option_has_a_bolt_of_its_own() -> None:
     flow = Flow("options")
     texts, _ = texts_of(flow, "a")
@@ -197,6 +202,7 @@ def test_a_class_has_one_instance_for_each_task() -> None:
     assert sorted(text[0] for text in seen) == ["a", "b", "c", "d"]
 
 
+@pytest.mark.guarantee("TF-7")
 def test_automatic_names_are_readable_and_get_a_number_if_they_are_taken() -> None:
     flow = Flow("names")
     texts, _ = texts_of(flow, "a")
@@ -226,6 +232,7 @@ def test_a_test_replaces_a_source_by_its_name() -> None:
     assert [each.value for each in seen] == [Keyed("ada", 1)]
 
 
+@pytest.mark.guarantee("TF-7")
 def test_streams_of_two_flows_do_not_mix() -> None:
     one, _ = texts_of(Flow("one"), "a")
     two, _ = texts_of(Flow("two"), "a")
@@ -233,6 +240,7 @@ def test_streams_of_two_flows_do_not_mix() -> None:
         merge(one, two)
 
 
+@pytest.mark.guarantee("TF-7")
 def test_two_stages_of_one_name_are_refused() -> None:
     flow = Flow("twice")
     texts, _ = texts_of(flow, "a")

@@ -55,6 +55,7 @@ def chain_of(kinds: list[str], *more: Step) -> StepChain:
     return StepChain([*(plan.live(plan.call.given) for plan in steps), *more])
 
 
+@pytest.mark.guarantee("TF-1")
 @given(st.lists(st.sampled_from(sorted(KINDS)), max_size=6), st.lists(st.integers(0, 30), max_size=20))
 def test_a_burst_gives_what_each_row_gives(kinds: list[str], rows: list[int]) -> None:
     origins = [f"o{number}" for number in range(len(rows))]
@@ -73,6 +74,7 @@ def test_a_burst_gives_what_each_row_gives(kinds: list[str], rows: list[int]) ->
     assert [key for batch in alone for key in batch.keys or ()] == whole.keys
 
 
+@pytest.mark.guarantee("TF-1")
 def test_one_row_alone_names_the_row_that_a_step_refuses() -> None:
     chain = StepChain([FlatMapStep("spread", lambda row: range(row)), MapStep("invert", lambda row: 1 // (row - 2))])
     with pytest.raises(StageError, match=r"^stage 'invert': ZeroDivisionError: .* \(row: 2\)$"):

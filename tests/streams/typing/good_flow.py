@@ -117,7 +117,8 @@ source.sink("fields", Capture(), fields={"page": lambda click: click.page})
 source.sink("totals", ReduceInto(MemoryValues("totals"), key="page", value="ms"))
 by_page.count(name="again").sink("show", Show)
 by_page.count(name="revised").sink("lambdas", lambda row: print(row.value.key.upper(), row.revision))
-source.map(lambda click: click.page, on_error="divert", name="pages").failed.sink("bad", lambda failed: print(failed.row.page, failed.error))
+bad = source.map(lambda click: click.page, on_error="divert", name="pages").failed
+bad.sink("bad", lambda failed: print(failed.row.page, failed.error))
 
 
 def busy_pages(stream: Stream[Click]) -> RevisedStream[Keyed[str, int]]:
