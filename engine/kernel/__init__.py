@@ -37,6 +37,7 @@ try:
     from _native.held_call import HeldCall, failed_calls, note_failed_call, requeue
     from _native.ids import EdgeIds
     from _native.kafka import Entry, PartitionOffsets, RecordFeed, RoundRobin, mark_all_done, mark_done
+    from _native.named_tuples import as_class, named_tuples
     from _native.nested import decimal_values, list_parts, map_parts, python_values, struct_parts, values_of_classes
     from _native.process import (
         ack_rows,
@@ -114,6 +115,7 @@ __all__ = [
     "Tuple",
     "ack_rows",
     "are_plain",
+    "as_class",
     "binary_buffers",
     "boolean_buffers",
     "date_buffers",
@@ -134,6 +136,7 @@ __all__ = [
     "map_parts",
     "mark_all_done",
     "mark_done",
+    "named_tuples",
     "note_failed_call",
     "origin_of",
     "post_control",

@@ -2,14 +2,19 @@
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from engine.api import BasicBolt, Burst, BurstBolt, Fields, Tuple
+from engine.api.context import UserCounter
 from engine.kernel import BoltCollector
 from engine.streams.calls import Call, OpenCalls
 from engine.streams.readers import ReadStep
 from engine.streams.rows import ROW, TIME
 from engine.streams.steps import Batch, Step, StepChain, StepPlan
+
+
+STAGE_ROWS: Final = "stage_rows"
+"""Metric with the number of results of each fused stage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,14 @@ class LiveSegment:
             stage, calls = segment.predicates
             self.branches = len(calls)
             self.branch = StepChain([BranchStep(stage, [functions[id(call)] for call in calls])], names_stage=names_stage)
+
+    def count_rows(self, counter: Callable[[str], UserCounter]) -> None:
+        """Count the results of each stage in a counter of its own."""
+        for chain in (self.chain, self.branch):
+            if chain is not None:
+                chain.counters = [None if step.names_itself else counter(step.stage) for step in chain.steps]
+        for _, part in self.parts:
+            part.count_rows(counter)
 
     def run(self, batch: Batch, results: list[tuple[Output, Batch]]) -> None:
         """Run over a batch, and add what leaves the bolt."""
@@ -133,6 +146,8 @@ class RunsChain:
             await self._open.close()
             raise
         self.live = LiveSegment(self._segment, functions, names_stage=self._segment.stages() > 1)
+        if self._segment.stages() > 1:
+            self.live.count_rows(lambda stage: self.context.counter(STAGE_ROWS, stage=stage))
         first = self.live.chain.steps[0] if self.live.chain.steps else None
         self.read = first if isinstance(first, ReadStep) else None
 

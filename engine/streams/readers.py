@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, TypeAlias, get_origin
 from engine.api import Fields
 from engine.api.fields import short_repr
 from engine.errors import error_as_text
+from engine.kernel import as_class
 from engine.names import did_you_mean
 from engine.streams.rows import ROW, Failed, RowMisfit
 from engine.streams.shapes import Shape, shape_of, type_name
@@ -84,12 +85,11 @@ def _by_name(where: str, shape: Shape, fields: Sequence[str]) -> Read:
     taken = [name for name in shape.names if name in fields]
     positions = [fields.index(name) for name in taken]
     if shape.is_tuple and len(taken) == len(shape.names):
-        new = partial(tuple.__new__, row_type)
         if positions == list(range(len(fields))):
-            return lambda values: list(map(new, values))
+            return partial(as_class, row_type)
         if len(positions) > 1:
             get = itemgetter(*positions)
-            return lambda values: list(map(new, map(get, values)))
+            return lambda values: as_class(row_type, list(map(get, values)))
     return partial(_made, where, shape, taken, positions)
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 from engine.api import Burst, Fields
 from engine.checkpoint import StatefulBurstBolt
 from engine.errors import FatalError
+from engine.kernel import named_tuples
 from engine.state import KeyValueState
 from engine.streams.aggregates import Aggregate, AggregatePlan, Count
 from engine.streams.calls import OpenCalls
@@ -59,22 +60,40 @@ class RunningBolt(StatefulBurstBolt):
             self._seen = type(rows[0])
             self.aggregate.set_row_type(self._seen)
         known = list(dict.fromkeys(keys))
-        values = dict(zip(known, map(self._loaded, self.state.get_many(known)), strict=True))
-        results: list[Any] = []
-        add, result = self.aggregate.add, self.aggregate.result
-        for key, row in zip(keys, rows, strict=True):
-            revision, value = values[key]
-            value = add(value, row)
-            values[key] = revision + 1, value
-            results.append(Revised(Keyed(key, result(value)), revision, "early"))
-        self.state.put_many([(key, self._stored(*value)) for key, value in values.items()])
+        stored = self.state.get_many(known)
+        if self._counts:
+            results = self._counted(keys, dict(zip(known, stored, strict=True)))
+        else:
+            results = self._reduced(keys, rows, dict(zip(known, map(self._loaded, stored), strict=True)))
         times = burst[TIME] if TIME in self._output.layout else None
         emit_aligned(self.collector, self._output, Batch(results, list(burst), times))
         return None
 
+    def _counted(self, keys: list[Any], counts: dict[Any, int | None]) -> list[Any]:
+        """Count each key, and return a revision for each."""
+        revisions, values = [], []
+        for key in keys:
+            before = counts[key] or 0
+            counts[key] = count = before + 1
+            revisions.append(before)
+            values.append(count)
+        self.state.put_many(counts)
+        return _revised(keys, values, revisions)
+
+    def _reduced(self, keys: list[Any], rows: list[Any], values: dict[Any, tuple[int, Any]]) -> list[Any]:
+        """Add each row to the value of its key, and return a revision for each."""
+        add, result = self.aggregate.add, self.aggregate.result
+        revisions, results = [], []
+        for key, row in zip(keys, rows, strict=True):
+            revision, value = values[key]
+            value = add(value, row)
+            values[key] = revision + 1, value
+            revisions.append(revision)
+            results.append(result(value))
+        self.state.put_many([(key, self._stored(*value)) for key, value in values.items()])
+        return _revised(keys, results, revisions)
+
     def _stored(self, revisions: int, value: Any) -> Any:
-        if self._counts:
-            return value
         return self.aggregate.kind, revisions, self.aggregate.stored(value)
 
     def _loaded(self, stored: Any) -> tuple[int, Any]:
@@ -94,6 +113,11 @@ class RunningBolt(StatefulBurstBolt):
             row_type = type_name(self._plan.row_type)
             text = f"stage {self._stage.name!r} has stored {_version(value)}, which is no {row_type} now: {error}"
             raise FatalError(text, hint=f"Give a new field of {row_type} a default, and keep the types of its fields. {_REMEDY}") from None
+
+
+def _revised(keys: list[Any], values: list[Any], revisions: list[int]) -> list[Any]:
+    """Return a revision of the value of each key."""
+    return named_tuples(Revised, named_tuples(Keyed, keys, values), revisions, ["early"] * len(keys))
 
 
 def _version(value: Any) -> str:

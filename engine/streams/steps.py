@@ -10,6 +10,7 @@ from itertools import chain, compress, repeat
 from typing import Any, ClassVar
 
 from engine.api import FailTuple
+from engine.api.context import UserCounter
 from engine.api.fields import short_repr
 from engine.errors import FatalError, UsageError, error_as_text
 from engine.state.codec import PLAIN, canonical
@@ -178,14 +179,17 @@ class StepChain:
     def __init__(self, steps: Sequence[Step], *, names_stage: bool = True) -> None:
         """names_stage: False if the error needs no name, because the place has only this stage."""
         self.steps = tuple(steps)
+        self.counters: list[UserCounter | None] = [None] * len(steps)
+        """Counts the results of each step. None: they are not counted."""
         self._names_stage = names_stage
 
     def run(self, batch: Batch) -> Batch:
         """Run all steps over a batch, and return it."""
-        step: Step
-        for step in self.steps:
+        for step, counter in zip(self.steps, self.counters, strict=True):
             try:
                 step.apply(batch)
+                if counter is not None:
+                    counter.add(len(batch.rows))
             except PASSED_ON:
                 raise
             except Exception as error:
@@ -197,7 +201,7 @@ class StepChain:
     def run_one(self, row: Any, origin: Any = None, time: int | None = None) -> Batch:
         """Run all steps over one row. Each step gets one row at a time, so an error names the row exactly."""
         batch = Batch([row], [origin], None if time is None else [time])
-        for step in self.steps:
+        for step, counter in zip(self.steps, self.counters, strict=True):
             parts = [batch] if len(batch.rows) == 1 else batch.split()
             for part in parts:
                 try:
@@ -209,6 +213,8 @@ class StepChain:
                         raise
                     raise _named(error, step, part) from error
             batch = joined(parts) if parts else batch
+            if counter is not None:
+                counter.add(len(batch.rows))
         return batch
 
 

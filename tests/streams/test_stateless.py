@@ -99,6 +99,14 @@ def test_branches_share_a_bolt_and_take_each_row_once() -> None:
     assert sorted(feeder.acked) == [1, 2, 3, 4]
 
 
+def test_metrics_name_the_stages_of_a_bolt() -> None:
+    flow = Flow("metrics")
+    lines, _ = texts_of(flow, "to be or", "not that")
+    lines.flat_map(words).filter(is_long).branch(str.isupper, name="cases")[1].sink("seen", print)
+    found = {(metric.own_labels["stage"], metric.value) for metric in run(flow).snapshot.user_metrics if metric.name == "stage_rows"}
+    assert found == {("flat_map-words", 5), ("filter-is_long", 2), ("cases", 2)}
+
+
 def test_two_readers_of_one_stage_share_its_call() -> None:
     called = list[str]()
 
