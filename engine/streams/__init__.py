@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from engine.streams.arguments import RowCall, SinkOptions, StageOptions
     from engine.streams.flow import Flow, SourceOptions
     from engine.streams.json_rows import JsonOf, json_of
+    from engine.streams.put import Put
     from engine.streams.rows import Failed, Keyed, Revised, RowMisfit, StageError
     from engine.streams.streams import KeyedStream, RevisedStage, RevisedStream, Sink, Stage, Stream, merge
 else:
@@ -17,6 +18,7 @@ else:
             "engine.streams.arguments": "RowCall SinkOptions StageOptions",
             "engine.streams.flow": "Flow SourceOptions",
             "engine.streams.json_rows": "JsonOf json_of",
+            "engine.streams.put": "Put",
             "engine.streams.rows": "Failed Keyed Revised RowMisfit StageError",
             "engine.streams.streams": "KeyedStream RevisedStage RevisedStream Sink Stage Stream merge",
         },
@@ -28,6 +30,7 @@ __all__ = [
     "JsonOf",
     "Keyed",
     "KeyedStream",
+    "Put",
     "Revised",
     "RevisedStage",
     "RevisedStream",

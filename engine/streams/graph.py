@@ -81,6 +81,10 @@ class Node(ABC):
     def layout(self, inputs: Sequence[Layout]) -> Layout:
         """Return the fields of its rows, for those of its inputs."""
 
+    def port_layout(self, name: str, inputs: Sequence[Layout]) -> Layout:
+        """Return the fields of one of its ports. A node with more ports than `rows` overrides it."""
+        return self.layout(inputs)
+
     @property
     def diverts(self) -> bool:
         """True if the rows that fail leave on the port `failed`."""

@@ -216,7 +216,7 @@ class _Plan:
         if port.name == FAILED:
             return (ROW,)
         if port not in self._layouts:
-            self._layouts[port] = port.node.layout([self._layout(each) for each in port.node.inputs])
+            self._layouts[port] = port.node.port_layout(port.name, [self._layout(each) for each in port.node.inputs])
         return self._layouts[port]
 
     def _place(self, port: Port) -> Place:
@@ -227,7 +227,8 @@ class _Plan:
         elif port in self._items:
             group, item = self._items[port]
         else:
-            return Place(self.names[port.node], DEFAULT_STREAM, self._layout(port))
+            stream = DEFAULT_STREAM if port.name == ROWS else port.name
+            return Place(self.names[port.node], stream, self._layout(port))
         return Place(group.name, self._stream(group, item), self._layout(port))
 
     def _stream(self, group: Group, item: Item) -> str:

@@ -21,6 +21,7 @@ from engine.streams.arguments import (
 from engine.streams.bolt_nodes import AsyncNode, RunningNode, SinkNode, ThroughNode, read_fields
 from engine.streams.calls import Call, checked_call
 from engine.streams.graph import FAILED, BranchNode, MergeNode, Port, SelectNode, StepNode, revises
+from engine.streams.put import Put
 from engine.streams.rows import Failed, Keyed, Revised
 from engine.streams.steps import FilterStep, FlatMapStep, KeyStep, MapStep, SelectStep, Step
 from engine.transactional.values import ReduceInto
@@ -135,7 +136,7 @@ class Stream(Generic[R_co]):
 
     @overload
     def sink(
-        self, name: str, target: Callable[[R_co], object] | type[RowCall[R_co, object]], **options: Unpack[SinkOptions]
+        self, name: str, target: Callable[[R_co], object] | type[RowCall[R_co, object]] | Put[R_co], **options: Unpack[SinkOptions]
     ) -> "Sink[R_co]": ...
     @overload
     def sink(
@@ -156,6 +157,8 @@ class Stream(Generic[R_co]):
         a row by the name of the field that the bolt reads instead, such as `{"value": lambda row: row.page}` for a Kafka sink.
         """
         made: Any = checked_call("sink", target, takes_async=True) if is_function(target) else target
+        if isinstance(made, Put):
+            fields = {"key": made.key, "value": made.value}
         if isinstance(made, ReduceInto) and revises(self._port):
             hint = "Write to a sink that sets values, such as Put."
             raise UsageError(f"sink {name!r}: ReduceInto would add an update to what the update replaces", hint=hint)
@@ -284,7 +287,7 @@ class KeyedStream(Generic[K, R_co]):
 
     @overload
     def sink(
-        self, name: str, target: Callable[[R_co], object] | type[RowCall[R_co, object]], **options: Unpack[SinkOptions]
+        self, name: str, target: Callable[[R_co], object] | type[RowCall[R_co, object]] | Put[R_co], **options: Unpack[SinkOptions]
     ) -> "Sink[R_co]": ...
     @overload
     def sink(

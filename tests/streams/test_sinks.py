@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from engine import BasicBolt, Config, TopologyError, Tuple, UsageError, bolt, spout
-from engine.streams import Flow
+from engine.streams import Flow, Put
 from engine.testing import Capture, run_topology
 from engine.topology.graph import mermaid
 from engine.transactional import FileCommitter, SqlCommitter, SqliteDatabase
-from engine.transactional.values import MemoryValues, ReduceInto
+from engine.transactional.values import MemoryValues, ReduceInto, SqliteValues, ValueMap
 from tests.streams.flows import Click, clicks_of, run, texts_of
 
 CLICKS = [("ada", "/a", 3), ("bob", "/b", 5), ("ada", "/c", 9)]
@@ -100,7 +100,19 @@ def test_a_committer_reads_the_fields_that_it_names(parallelism: int) -> None:
     assert asyncio.run(_items(totals)) == {"ada": 12, "bob": 5}
 
 
-async def _items(values: MemoryValues) -> dict[Any, Any]:
+@pytest.mark.guarantee("EO-9", "TF-3")
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_put_sets_the_newest_update(parallelism: int, tmp_path: Path) -> None:
+    values = SqliteValues(tmp_path / "values.db", "best")
+    flow = Flow("put", Config(state_provider=f"sqlite:///{tmp_path}/state.db"))
+    clicks, _ = clicks_of(flow, *CLICKS, ("bob", "/d", 1))
+    best = clicks.key_by("user").max_by(lambda click: click.ms, name="best", parallelism=2)
+    best.sink("put", Put(values, key=lambda row: (row.value.key, 1), value=lambda row: row.value.value.ms), parallelism=parallelism)
+    run(flow)
+    assert asyncio.run(_items(values)) == {("ada", 1): 9, ("bob", 1): 5}
+
+
+async def _items(values: ValueMap) -> dict[Any, Any]:
     async with values.reader() as reader:
         return {key: value async for key, value in reader.items()}
 

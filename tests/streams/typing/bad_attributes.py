@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from engine import spout
-from engine.streams import Flow
+from engine.streams import Flow, Put
 from engine.testing import Capture
+from engine.transactional.values import MemoryValues
 
 
 class Click(NamedTuple):
@@ -27,3 +28,6 @@ source.key_by(lambda click: click.page).count().map(lambda row: row.key)  # erro
 source.key_by(lambda click: click.page).count().sink("show", lambda row: print(row.value.name))  # error: name
 source.map(lambda click: click.page, on_error="divert", name="m").failed.map(lambda failed: failed.row.pgae)  # error: pgae
 source.sink("fields", Capture(), fields={"page": lambda click: click.pgae})  # error: pgae
+source.sink("put", Put[Click](MemoryValues("v"), key=lambda click: click.pgae, value=lambda click: click.user))  # error: pgae
+# mypy does not infer the type of a lambda within an argument of an overloaded method
+source.sink("put", Put(MemoryValues("v"), key=lambda click: click.pgae, value=lambda click: click.user))  # error[pyright]: pgae

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeGuard, assert_type
 
 from engine import BasicBolt, Tuple, bolt, spout
-from engine.streams import Failed, Flow, Keyed, KeyedStream, Revised, RevisedStage, RevisedStream, Stage, Stream, json_of, merge
+from engine.streams import Failed, Flow, Keyed, KeyedStream, Put, Revised, RevisedStage, RevisedStream, Stage, Stream, json_of, merge
 from engine.testing import Capture
 from engine.transactional.values import MemoryValues, ReduceInto
 
@@ -115,6 +115,8 @@ source.sink("lazy", lambda: Upper())
 source.sink("lambda", lambda click: print(click.page))
 source.sink("fields", Capture(), fields={"page": lambda click: click.page})
 source.sink("totals", ReduceInto(MemoryValues("totals"), key="page", value="ms"))
+by_page.count(name="put").sink("set", Put(MemoryValues("counts"), key=lambda row: row.value.key, value=lambda row: row.value.value))
+source.sink("newest", Put(MemoryValues("newest"), key=lambda click: (click.user, click.page), value=lambda click: click.ms))
 by_page.count(name="again").sink("show", Show)
 by_page.count(name="revised").sink("lambdas", lambda row: print(row.value.key.upper(), row.revision))
 bad = source.map(lambda click: click.page, on_error="divert", name="pages").failed
