@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from engine.streams.aggregates import AggregatePlan
 from engine.streams.async_bolts import AsyncStage
 from engine.streams.calls import Call
-from engine.streams.graph import BoltNode, Layout
+from engine.streams.graph import BoltNode, Layout, Wired
 from engine.streams.rows import ROW
 from engine.streams.running_bolt import RunningStage
 from engine.streams.sink_bolts import SinkFactory
@@ -26,8 +26,8 @@ class AsyncNode(BoltNode):
     def default_name(self) -> str:
         return f"map_async-{self.call.name}"
 
-    def factory(self, stage: str, layout: Layout) -> AsyncStage:
-        return AsyncStage(self.call, self.layout([layout]), self.is_ordered, self.options.get("retries", 0))
+    def factory(self, stage: str, inputs: Sequence[Wired]) -> AsyncStage:
+        return AsyncStage(self.call, self.layout([inputs[0].layout]), self.is_ordered, self.options.get("retries", 0))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -42,8 +42,8 @@ class RunningNode(BoltNode):
     def default_name(self) -> str:
         return self.aggregate.kind.kind
 
-    def factory(self, stage: str, layout: Layout) -> RunningStage:
-        return RunningStage(stage, self.aggregate, self.layout([layout]))
+    def factory(self, stage: str, inputs: Sequence[Wired]) -> RunningStage:
+        return RunningStage(stage, self.aggregate, self.layout([inputs[0].layout]))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -57,7 +57,7 @@ class ThroughNode(BoltNode):
     def default_name(self) -> str:
         return f"through-{_name_of(self.given)}"
 
-    def factory(self, stage: str, layout: Layout) -> Any:
+    def factory(self, stage: str, inputs: Sequence[Wired]) -> Any:
         return self.given
 
     def layout(self, inputs: Sequence[Layout]) -> Layout:
@@ -89,7 +89,7 @@ class SinkNode(BoltNode):
     def commits(self) -> bool:
         return getattr(self.declared, "is_committer", False) is True
 
-    def factory(self, stage: str, layout: Layout) -> Any:
+    def factory(self, stage: str, inputs: Sequence[Wired]) -> Any:
         return SinkFactory(self.target) if isinstance(self.target, Call) else self.target
 
     def grouped_by(self, layout: Layout) -> tuple[str, ...]:

@@ -184,6 +184,15 @@ class MergeNode(Node):
         return inputs[0]
 
 
+@dataclass(frozen=True, slots=True)
+class Wired:
+    """One input of a bolt, as the plan has laid it."""
+
+    layout: Layout
+    sources: tuple[tuple[str, str], ...]
+    """Component and stream of its tuples: several for a merge. A bolt with two inputs tells them apart by these."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BoltNode(Node):
     """A stage with a bolt of its own."""
@@ -192,8 +201,8 @@ class BoltNode(Node):
     """True: the bolt emits fields of its own, of which rows must be made, as of a source's."""
 
     @abstractmethod
-    def factory(self, stage: str, layout: Layout) -> Any:
-        """Return the factory for `set_bolt`. layout: fields of its input."""
+    def factory(self, stage: str, inputs: Sequence[Wired]) -> Any:
+        """Return the factory for `set_bolt`. It is pickled for `processes=True`, so it must not hold the node."""
 
     def grouped_by(self, layout: Layout) -> tuple[str, ...]:
         """Return the fields that choose the task of a row. Empty: any task."""

@@ -21,6 +21,7 @@ from engine.streams.graph import (
     SelectNode,
     SourceNode,
     StepNode,
+    Wired,
 )
 from engine.streams.readers import FailedRows, ReadStep, SourceRows
 from engine.streams.rows import ROW
@@ -164,8 +165,8 @@ class _Plan:
             joins = not group.options and (not node.options or not (group.nodes or node.diverts))
             return (group, group.root) if joins else None  # what diverts needs rows as its input
         found = self._items.get(ports[0])
-        if found is None or node.options or (found[0].options and not goes_along):
-            return None
+        if found is None or node.options or (found[0].options and not goes_along) or found[0].options.get("threads"):
+            return None  # a bolt with threads has one output
         return found
 
     def _foreign_group(self, port: Port) -> Group:
@@ -288,13 +289,16 @@ class _Plan:
             return Planned(name, "spout", node.factory, node.parallelism, node.spout_settings, stages=(name,), node=node)
         assert isinstance(node, BoltNode)
         self._check_diverts(node, node.options)
-        places = [self._place(port) for port in self._read(node)]
-        layout = places[0].layout
-        fields = node.grouped_by(layout)
-        inputs = tuple(Input(place.component, place.stream, fields) for place in places)
+        wired = [self._wired(port) for port in node.inputs]
+        inputs = tuple(Input(component, stream, node.grouped_by(each.layout)) for each in wired for component, stream in each.sources)
         settings, parallelism = _settings(node.options)
         role: Role = "committer" if node.commits else "bolt"
-        return Planned(name, role, node.factory(name, layout), parallelism, settings, inputs, (name,), node)
+        return Planned(name, role, node.factory(name, wired), parallelism, settings, inputs, (name,), node)
+
+    def _wired(self, port: Port) -> Wired:
+        """Return one input of a bolt."""
+        places = [self._place(each) for each in dict.fromkeys(_unmerged(port))]
+        return Wired(self._layout(port), tuple((place.component, place.stream) for place in places))
 
     def _check_diverts(self, node: Node, options: Mapping[str, Any]) -> None:
         if options.get("on_error") == "divert" and not any(Port(node, FAILED) in each.inputs for each in self._graph.nodes):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from engine import FailTuple, TopologyError, Tuple, UsageError, bolt
-from engine.streams import Flow, Keyed, Revised, merge
+from engine.streams import Flow, Keyed, Revised, Stream, merge
 from engine.testing import Capture, Feeder, replaced, run_topology
 from tests.streams.flows import Click, clicks_of, run, texts_of
 
@@ -139,6 +139,29 @@ def test_a_stage_with_threads_gives_the_same_results() -> None:
     texts.flat_map(words, threads=2, name="words").sink("seen", seen.append)
     run(flow)
     assert sorted(seen) == ["a", "b", "c"]
+
+
+def test_a_stage_with_threads_has_several_readers() -> None:
+    flow, seen, capture, counts = Flow("threads"), list[str](), Capture(), list[Any]()
+    texts, _ = texts_of(flow, "a", "b", "a")
+    upper = texts.map(str.upper, threads=2, name="upper")
+    upper.sink("seen", seen.append)
+    upper.sink("records", capture, fields={"value": str.lower})
+    upper.key_by(str.lower).count(name="counts").sink("counted", counts.append)
+    run(flow)
+    assert sorted(seen) == ["A", "A", "B"]
+    assert sorted(capture.values) == [("a",), ("a",), ("b",)]
+    assert sorted(each.value for each in counts) == [("a", 1), ("a", 2), ("b", 1)]
+
+
+@pytest.mark.parametrize("other", ["map", "source"])
+def test_a_merge_of_rows_with_and_without_a_key_is_refused(other: str) -> None:
+    flow = Flow("mixed")
+    texts, _ = texts_of(flow, "a")
+    keyed = Stream(texts.key_by(len)._port, str)
+    merge(keyed, texts if other == "source" else texts.map(str.upper)).sink("end", print)
+    with pytest.raises(UsageError, match=r"merge\(\) got streams with different fields: \(row\) and \(row, key\)"):
+        flow.topology()
 
 
 def test_merge_takes_the_rows_of_all_streams() -> None:
