@@ -1,11 +1,7 @@
 """Makes many instances of a NamedTuple at once, because a call of its constructor costs more than all other work for a row."""
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE, PyList_New, PyList_SET_ITEM
-from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_Check, PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_SET_ITEM
-
-cdef extern from "Python.h":
-    object PyType_GenericAlloc(type cls, Py_ssize_t items)
 
 
 def named_tuples(type cls not None, *columns):

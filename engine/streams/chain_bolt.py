@@ -12,7 +12,6 @@ from engine.streams.readers import ReadStep
 from engine.streams.rows import ROW, TIME
 from engine.streams.steps import Batch, Step, StepChain, StepPlan
 
-
 STAGE_ROWS: Final = "stage_rows"
 """Metric with the number of results of each fused stage."""
 
