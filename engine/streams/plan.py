@@ -1,5 +1,6 @@
 """Plans the components of a flow: which steps share a bolt, what each one is called, and who reads what. A pure function of the graph."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
@@ -101,6 +102,7 @@ class _Plan:
     def __init__(self, graph: FlowGraph) -> None:
         self._graph = graph
         self.names = stage_names(graph)
+        self._readers = Counter(port for node in graph.nodes for port in self._read(node))
         self._layouts: dict[Port, Layout] = {}
         self._items: dict[Port, tuple[Group, Item]] = {}
         self._foreign: dict[Port, Group] = {}
@@ -162,8 +164,9 @@ class _Plan:
         goes_along = isinstance(node, StepNode) and node.goes_along
         if self._is_foreign(ports[0]):
             group = self._foreign_group(ports[0])
-            joins = not group.options and (not node.options or not (group.nodes or node.diverts))
-            return (group, group.root) if joins else None  # what diverts needs rows as its input
+            is_alone = self._readers[ports[0]] == 1 and not node.diverts  # what diverts needs rows as its input
+            joins = not group.options and (not node.options or is_alone)
+            return (group, group.root) if joins else None
         found = self._items.get(ports[0])
         if found is None or node.options or (found[0].options and not goes_along) or found[0].options.get("threads"):
             return None  # a bolt with threads has one output
@@ -208,7 +211,8 @@ class _Plan:
         taken = {*self.names.values()}
         for each in self._order:
             if isinstance(each, Group):
-                stages = [self.names[node] for node in each.nodes] or [each.root.steps[0].stage]
+                shown = [node for node in each.nodes if not isinstance(node, SelectNode)] or each.nodes
+                stages = [self.names[node] for node in shown] or [each.root.steps[0].stage]
                 name = stages[0] if len(stages) == 1 else _joined(stages)
                 each.name = name if len(stages) == 1 and each.nodes else _free(name, taken)
                 taken.add(each.name)
