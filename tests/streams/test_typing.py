@@ -28,7 +28,7 @@ def run_checker(name: str) -> dict[tuple[str, int], str]:
     found: dict[tuple[str, int], str] = {}
     for line in done.stdout.splitlines():
         match = REPORTED[name].match(line)
-        if match is not None:
+        if match is not None and Path(match["file"]).parent.name == PROGRAMS.name:
             place = Path(match["file"]).name, int(match["line"])
             found[place] = f"{found.get(place, '')} {match['text']}".strip()
     assert found or done.returncode == 0, done.stdout + done.stderr
