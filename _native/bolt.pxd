@@ -54,6 +54,7 @@ cdef class BoltCore(TaskCore):
 
     cpdef emit(self, object values, object anchors, object stream)
     cdef int emit_rows(self, object rows, object anchors, object stream, bint single_values) except -1
+    cdef int emit_aligned(self, list rows, list anchors, object stream, bint single_values) except -1
     cdef int emit_values(self, object given, OutStream stream, Tuple anchor, object anchors) except -1
     cdef int emit_to(self, tuple values, OutStream stream, Tuple anchor, object anchors) except -1
     cdef int anchor_to(self, Tuple made, Tuple anchor) except -1

@@ -196,6 +196,30 @@ cdef class BoltCore(TaskCore):
                 deliver(self, out.only, i, made)
         return 0
 
+    cdef int emit_aligned(self, list rows, list anchors, object stream, bint single_values) except -1:
+        """Emit one tuple for each row, anchored to the input at the same place of anchors. single_values: as in `emit_rows`."""
+        cdef OutStream out = self.default_stream if stream is DEFAULT else self.stream_of(stream)
+        cdef bint is_plain = single_values and out is not None and out.only is not None and out.arity == 1
+        cdef Tuple anchor, made
+        cdef Py_ssize_t at, i
+        check_thread(self)
+        if len(rows) != len(anchors):
+            raise ValueError(f"{len(rows)} rows have {len(anchors)} anchors")
+        for at in range(len(rows)):
+            anchor = <Tuple?>anchors[at]
+            if anchor.state != TAKEN or anchor.owner != &self.taken_list:
+                self.check_anchor(anchor)
+            if is_plain:
+                value = rows[at]
+                i = pick_for_value(self, out.only, value)
+                self.emitted += 1
+                made = new_tuple(value, out.origin, ONE_VALUE)
+                anchor_new(self, made, anchor)
+                deliver(self, out.only, i, made)
+            else:
+                self.emit_values((rows[at],) if single_values else rows[at], out, anchor, None)
+        return 0
+
     cdef int note_unanchored(self) except -1:
         """Tell the ackers, before the first emit without an anchor, that calls of this task may have effects of which no tree knows (EO-6)."""
         told, self.on_unanchored = self.on_unanchored, None

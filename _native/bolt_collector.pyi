@@ -1,7 +1,7 @@
 """Stubs of `_native.bolt_collector`."""
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import final
+from typing import Any, final
 
 from _native.bolt import BoltCore
 from _native.tuples import Tuple
@@ -28,6 +28,12 @@ class BoltCollector:
     def emit(self, values: object, anchors: object = None, stream: str = "default") -> None: ...
     def emit_many(self, rows: Iterable[object], anchors: object = None, stream: str = "default") -> None: ...
     def emit_each(self, values: Iterable[object], anchors: object = None, stream: str = "default") -> None: ...
+    def emit_aligned(self, rows: list[Any], anchors: list[Tuple], stream: str = "default", single_values: bool = False) -> None:
+        """Emit one tuple for each row, anchored to the input at the same place of `anchors`. For fused stages (`engine.streams`).
+
+        single_values: a row is the only value of its tuple.
+        """
+
     def emit_direct(self, task: int, values: object, anchors: object = None, stream: str = "default") -> None: ...
     def ack(self, tup: Tuple) -> None: ...
     def fail(self, tup: Tuple, error: str | BaseException | None = None) -> None: ...

@@ -46,6 +46,11 @@ cdef class BoltCollector:
             raise self.core.misuse("retired")
         self.core.emit_rows(values, anchors, stream, True)
 
+    def emit_aligned(self, list rows, list anchors, stream="default", bint single_values=False):
+        if self.retired:
+            raise self.core.misuse("retired")
+        self.core.emit_aligned(rows, anchors, stream, single_values)
+
     def emit_direct(self, int32_t task, values, anchors=None, stream="default"):
         if self.retired:
             raise self.core.misuse("retired")

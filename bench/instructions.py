@@ -22,7 +22,7 @@ from typing import Any, Final
 import engine
 from bench.macro.burst_components import ConstBurstSpout, NullMany
 from bench.macro.components import FiniteSpout, Identity, Null
-from engine import Burst, Config, SpoutExhausted, StatefulBasicBolt, StatefulBurstBolt, Topology, TopologyBuilder, Tuple
+from engine import Burst, BurstBolt, Config, SpoutExhausted, StatefulBasicBolt, StatefulBurstBolt, Topology, TopologyBuilder, Tuple
 
 ROOT: Final = Path(__file__).parent.parent
 FEW, MANY = 20_000, 60_000
@@ -148,6 +148,77 @@ def _batches(tuples: int) -> Topology:
     return builder.build()
 
 
+class StepsMany(BurstBolt):
+    """What `_flow_steps` does with map, filter and map."""
+
+    output_fields = "value"
+
+    def execute_many(self, burst: Burst) -> None:
+        for tup, value in burst.items("value"):
+            upper = value.upper()
+            if len(upper) > 2:
+                self.collector.emit((upper.title(),), tup)
+
+
+class SplitMany(BurstBolt):
+    """What `_flow_words` does with flat_map."""
+
+    output_fields = "word"
+
+    def execute_many(self, burst: Burst) -> None:
+        for tup, line in burst.items("value"):
+            self.collector.emit_each(line.split(), anchors=tup)
+
+
+class CountWordsMany(StatefulBurstBolt):
+    """What `_flow_words` does with key_by and count."""
+
+    output_fields = ("word", "count")
+
+    def execute_many(self, burst: Burst) -> None:
+        words = burst["word"]
+        known = list(dict.fromkeys(words))
+        counts = dict(zip(known, self.state.get_many(known, 0), strict=True))
+        for tup, word in burst.items("word"):
+            counts[word] += 1
+            self.collector.emit((word, counts[word]), tup)
+        self.state.put_many(counts)
+
+
+LINE: Final = "to be or not to be"
+
+
+def _hand_steps(tuples: int) -> Topology:
+    return _row("steps-hand", ("hello",), [StepsMany, NullMany], tuples)
+
+
+def _flow_steps(tuples: int) -> Topology:
+    from engine.streams import Flow
+
+    flow = Flow("steps-flow")
+    source = flow.stream("spout", lambda: FiniteBurstSpout(("hello",), tuples), str, max_spout_pending=1000)
+    source.map(str.upper).filter(lambda text: len(text) > 2).map(str.title).sink("null", NullMany)
+    return flow.topology()
+
+
+def _hand_words(tuples: int) -> Topology:
+    builder = TopologyBuilder("words-hand")
+    builder.set_spout("spout", lambda: FiniteBurstSpout((LINE,), tuples), max_spout_pending=1000)
+    builder.set_bolt("split", SplitMany).shuffle_grouping("spout")
+    builder.set_bolt("count", CountWordsMany).fields_grouping("split", "word")
+    builder.set_bolt("null", NullMany).shuffle_grouping("count")
+    return builder.build()
+
+
+def _flow_words(tuples: int) -> Topology:
+    from engine.streams import Flow
+
+    flow = Flow("words-flow")
+    source = flow.stream("spout", lambda: FiniteBurstSpout((LINE,), tuples), str, max_spout_pending=1000)
+    source.flat_map(str.split).key_by(lambda word: word).count(name="count").sink("null", NullMany)
+    return flow.topology()
+
+
 WORKS: Final[Mapping[str, Callable[[int], Topology]]] = {
     "tuples": lambda tuples: _row("tuples", ("hello",), [Null], tuples),
     "anchored": lambda tuples: _row("anchored", ("hello",), [Identity, Null], tuples),
@@ -158,6 +229,10 @@ WORKS: Final[Mapping[str, Callable[[int], Topology]]] = {
     "exact-bursts": lambda tuples: _exact(ExactBurstSpout, CountKeysMany, tuples),
     "committed": _committed,
     "batches": _batches,
+    "steps-hand": _hand_steps,
+    "steps-flow": _flow_steps,
+    "words-hand": _hand_words,
+    "words-flow": _flow_words,
 }
 """The topology of each work, with a number of tuples. The values of `nested` are not atoms, so the garbage collector tracks its tuples."""
 

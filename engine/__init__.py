@@ -85,7 +85,7 @@ else:
             "engine.transactional.values": "OpaqueValue TransactionalValue",
         },
         # for names such as `engine.metrics.CONTENT_TYPE`
-        submodules=("cli", "flow", "metrics", "runtime", "testing", "transactional", "web"),
+        submodules=("cli", "flow", "metrics", "runtime", "streams", "testing", "transactional", "web"),
     )
 
 __all__ = [

@@ -44,6 +44,8 @@ POOL_NAME: Final = "stormcell"
 
 TAKES_PACKS: Final = "takes_packs"
 """Class attribute of bolts whose inputs are packs of records."""
+BEFORE_CALL: Final = "_before_concurrent_call"
+"""Method of a bolt of the engine that is called with each input in order of arrival, before one of several calls at once begins."""
 TICK_STREAM: Final = "$tick"
 """Stream of ticks."""
 

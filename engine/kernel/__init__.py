@@ -38,6 +38,7 @@ try:
     from _native.ids import EdgeIds
     from _native.kafka import Entry, PartitionOffsets, RecordFeed, RoundRobin, mark_all_done, mark_done
     from _native.marks import emit_mark, is_mark_due, keep_mark, put_back_marks, requeue_marks, take_due_marks
+    from _native.named_tuples import as_class, named_tuples
     from _native.nested import decimal_values, list_parts, map_parts, python_values, struct_parts, values_of_classes
     from _native.process import (
         ack_rows,
@@ -119,6 +120,7 @@ __all__ = [
     "Tuple",
     "ack_rows",
     "are_plain",
+    "as_class",
     "binary_buffers",
     "boolean_buffers",
     "date_buffers",
@@ -142,6 +144,7 @@ __all__ = [
     "map_parts",
     "mark_all_done",
     "mark_done",
+    "named_tuples",
     "note_failed_call",
     "origin_of",
     "post_control",

@@ -14,7 +14,7 @@ from engine.cancellation import CancelledWork, was_cancelled
 from engine.errors import Failure, UsageError
 from engine.in_thread import begin_in_thread
 from engine.kernel import BoltCore, Burst, StepTimer, Tuple, requeue
-from engine.names import DEFAULT_STREAM, POOL_NAME
+from engine.names import BEFORE_CALL, DEFAULT_STREAM, POOL_NAME
 from engine.raised import without_exits
 from engine.runtime.basic_collector import CURRENT_CALL, Call
 from engine.runtime.error_report import ErrorReporter
@@ -63,6 +63,7 @@ class BoltCalls:
         self.control: Tuple | None = None
         """Control tuple for which the executor waits until all calls have returned."""
         self._max_calls = 1
+        self._before_call: Callable[[Tuple], None] | None = None
         self._pool: futures.ThreadPoolExecutor | None = None
         self._concurrent: dict[asyncio.Task[None], Call] = {}
         self._cancelled = CancelledWork()
@@ -90,6 +91,7 @@ class BoltCalls:
         self._bolt, self._holding = bolt, holding
         self._emit = self._core.emit if isinstance(bolt, BasicBolt) else None
         self._max_calls = slots_of(self._spec)
+        self._before_call = getattr(bolt, BEFORE_CALL, None)
         threads_of_its_own = getattr(bolt, "execute_in_threads", None) if settings.threads > 0 else None
         if threads_of_its_own is not None:
             bolt.execute = threads_of_its_own
@@ -160,6 +162,8 @@ class BoltCalls:
             self._return_waiters.wake_all()
 
     def _begin_concurrent(self, call: Call) -> None:
+        if self._before_call is not None:
+            self._before_call(cast(Tuple, call.tup))
         aio_task = self._run_context.loop.create_task(self._without_exit(call))
         self._concurrent[aio_task] = call
         aio_task.add_done_callback(self._note_end)

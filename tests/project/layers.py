@@ -80,6 +80,7 @@ THIRD_PARTIES: dict[str, tuple[str, ...]] = {
     "uvicorn": ("engine.web",),
     "asyncpg": ("engine.state.postgres",),
     "kazoo": ("engine.state.zookeeper",),
+    "cloudpickle": ("engine.streams",),
     "pyarrow": ("spark_bridge",),
     "fsspec": ("spark_bridge.handover",),
     "pyspark": ("spark_bridge.source", "spark_bridge.sinks", "spark_bridge.process", "spark_bridge.pipeline", "spark_bridge.topology"),

@@ -18,6 +18,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "transactional_designs.py": ("FILE 4000", "Every word is counted once."),
     "transactional_file_word_count.py": ("FILE TEXT", "The result equals a plain count of the same text."),
     "transactional_global_count.py": ("FILE", "The result equals a plain count."),
+    "typed_word_count.py": ("FILE TEXT", "The result equals a plain count of the same text."),
     "word_count.py": ("FILE TEXT", "The result equals a plain count of the same text."),
 }
 

@@ -17,6 +17,7 @@ PACKAGES = (
     "engine.kafka.transactional",
     "engine.metrics",
     "engine.state",
+    "engine.streams",
     "engine.testing",
     "engine.transactional",
     "engine.transactional.values",

@@ -1,0 +1,141 @@
+"""The bolt of running counts and reductions: a value for each key, and its next revision for each row."""
+
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from engine.api import Burst, Fields
+from engine.checkpoint import StatefulBurstBolt
+from engine.errors import FatalError
+from engine.kernel import named_tuples
+from engine.state import KeyValueState
+from engine.streams.aggregates import Aggregate, AggregatePlan, Count
+from engine.streams.calls import OpenCalls
+from engine.streams.chain_bolt import Output, emit_aligned
+from engine.streams.rows import KEY, ROW, TIME, Keyed, Revised
+from engine.streams.shapes import Misfit, type_name
+from engine.streams.steps import Batch
+
+_REMEDY: Final = "Give the stage another name, or remove its state: python -m engine state remove."
+
+
+class RunningBolt(StatefulBurstBolt):
+    """Keeps a value for each key, and emits the next revision of it for each row, anchored to the row.
+
+    The state has (kind, revision, value) for each key, and for a count the number alone.
+    """
+
+    def __init__(self, stage: "RunningStage") -> None:
+        self._stage = stage
+        self._plan = stage.aggregate
+        self._seen: type | None = None
+        """Type of the rows, if the flow does not know it."""
+        self._output = Output("default", stage.layout)
+        self.output_fields = Fields(*stage.layout)
+        self.survives_rollback = False  # type: ignore[misc]
+
+    async def prepare(self) -> None:
+        self._open = OpenCalls(self.context)
+        try:
+            call = self._plan.call
+            self.aggregate: Aggregate = self._plan.live(None if call is None else await self._open.function_of(call))
+        except BaseException:
+            await self._open.close()
+            raise
+        self._counts = self._plan.kind is Count
+
+    async def cleanup(self) -> None:
+        await self._open.close()
+
+    def init_state(self, state: KeyValueState[Any, Any]) -> None:
+        """Receive the state, and check that its values are of this stage. One of them stands for all."""
+        self.state = state
+        for _, stored in state.items():
+            self._loaded(stored)
+            break
+
+    def execute_many(self, burst: Burst) -> Awaitable[None] | None:
+        rows, keys = burst[ROW], burst[KEY]
+        if self._plan.row_type is None and self.aggregate.keeps_rows and self._seen is not type(rows[0]):
+            self._seen = type(rows[0])
+            self.aggregate.set_row_type(self._seen)
+        known = list(dict.fromkeys(keys))
+        stored = self.state.get_many(known)
+        if self._counts:
+            results = self._counted(keys, dict(zip(known, stored, strict=True)))
+        else:
+            results = self._reduced(keys, rows, dict(zip(known, map(self._loaded, stored), strict=True)))
+        times = burst[TIME] if TIME in self._output.layout else None
+        emit_aligned(self.collector, self._output, Batch(results, list(burst), times))
+        return None
+
+    def _counted(self, keys: list[Any], counts: dict[Any, int | None]) -> list[Any]:
+        """Count each key, and return a revision for each."""
+        revisions, values = [], []
+        for key in keys:
+            before = counts[key] or 0
+            counts[key] = count = before + 1
+            revisions.append(before)
+            values.append(count)
+        self.state.put_many(counts)
+        return _revised(keys, values, revisions)
+
+    def _reduced(self, keys: list[Any], rows: list[Any], values: dict[Any, tuple[int, Any]]) -> list[Any]:
+        """Add each row to the value of its key, and return a revision for each."""
+        add, result = self.aggregate.add, self.aggregate.result
+        revisions, results = [], []
+        for key, row in zip(keys, rows, strict=True):
+            revision, value = values[key]
+            value = add(value, row)
+            values[key] = revision + 1, value
+            revisions.append(revision)
+            results.append(result(value))
+        self.state.put_many([(key, self._stored(*value)) for key, value in values.items()])
+        return _revised(keys, results, revisions)
+
+    def _stored(self, revisions: int, value: Any) -> Any:
+        return self.aggregate.kind, revisions, self.aggregate.stored(value)
+
+    def _loaded(self, stored: Any) -> tuple[int, Any]:
+        """Return the number of revisions of a key, and its value. Raise FatalError for a value of another stage or type."""
+        if stored is None:
+            return 0, None
+        if type(stored) is not tuple:
+            kind, revisions, value = Count.kind, stored, stored
+        else:
+            kind, revisions, value = stored
+        if kind != self.aggregate.kind:
+            text = f"stage {self._stage.name!r} has stored values of {kind}(), and is {self.aggregate.kind}() now"
+            raise FatalError(text, hint=_REMEDY)
+        try:
+            return revisions, self.aggregate.loaded(value)
+        except Misfit as error:
+            row_type = type_name(self._plan.row_type)
+            text = f"stage {self._stage.name!r} has stored {_version(value)}, which is no {row_type} now: {error}"
+            raise FatalError(text, hint=f"Give a new field of {row_type} a default, and keep the types of its fields. {_REMEDY}") from None
+
+
+def _revised(keys: list[Any], values: list[Any], revisions: list[int]) -> list[Any]:
+    """Return a revision of the value of each key."""
+    return named_tuples(Revised, named_tuples(Keyed, keys, values), revisions, ["early"] * len(keys))
+
+
+def _version(value: Any) -> str:
+    """Return the fields of a stored row with their types."""
+    row = value[0] if isinstance(value, list) and value else value
+    if not isinstance(row, dict):
+        return f"a {type(row).__name__}"
+    return f"a row with {', '.join(f'{name}: {type(each).__name__}' for name, each in row.items())}"
+
+
+@dataclass(frozen=True, slots=True)
+class RunningStage:
+    """Factory of the bolts of one running count or reduction."""
+
+    name: str
+    aggregate: AggregatePlan
+    layout: tuple[str, ...]
+
+    def create(self) -> RunningBolt:
+        """Return a new bolt."""
+        return RunningBolt(self)

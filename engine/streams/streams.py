@@ -1,0 +1,364 @@
+"""Streams of typed rows: what a user calls between a source and a sink. Each method adds a node to the graph of the flow."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Generic, NoReturn, TypeGuard, TypeVar, Unpack, overload
+
+from engine.api import BoltFactory
+from engine.api.arguments import checked_count
+from engine.errors import UsageError
+from engine.streams.aggregates import AggregatePlan, Collect, Count, Max, MaxBy, Mean, Min, Reduce, Sum
+from engine.streams.arguments import (
+    RowCall,
+    Selected,
+    SinkOptions,
+    StageOptions,
+    UpdatesReplaceEarlierOnes,
+    getter,
+    is_function,
+    item_type,
+    returned,
+)
+from engine.streams.bolt_nodes import AsyncNode, RunningNode, SinkNode, ThroughNode, read_fields
+from engine.streams.calls import Call, checked_call
+from engine.streams.graph import FAILED, BranchNode, MergeNode, Port, SelectNode, StepNode, revises
+from engine.streams.put import Put
+from engine.streams.rows import Failed, Keyed, Revised
+from engine.streams.steps import FilterStep, FlatMapStep, KeyStep, MapStep, SelectStep, Step
+from engine.transactional.values import ReduceInto
+
+R_co = TypeVar("R_co", covariant=True)
+In = TypeVar("In")
+Out = TypeVar("Out")
+T = TypeVar("T")
+K = TypeVar("K")
+N = TypeVar("N")
+
+
+class Stream(Generic[R_co]):
+    """Rows of one type on their way through a flow. Immutable: each method returns a new stream."""
+
+    __slots__ = ("_port", "_type")
+
+    def __init__(self, port: Port, row_type: Any = None) -> None:
+        """Streams come from `Flow.stream` and from the methods of other streams. row_type: None if it is unknown."""
+        self._port = port
+        self._type = row_type
+
+    def map(
+        self, function: Callable[[R_co], T] | type[RowCall[R_co, T]], *, name: str | None = None, **options: Unpack[StageOptions]
+    ) -> "Stage[R_co, T]":
+        """Replace each row by the result of a function."""
+        call = checked_call("map", function)
+        return self._step(MapStep, "map", call, name, options, returned(call))
+
+    def filter(
+        self, predicate: Callable[[R_co], object] | type[RowCall[R_co, object]], *, name: str | None = None, **options: Unpack[StageOptions]
+    ) -> "Stage[R_co, R_co]":
+        """Keep the rows for which a function is true."""
+        return self._step(FilterStep, "filter", checked_call("filter", predicate), name, options, self._type)
+
+    def flat_map(
+        self,
+        function: Callable[[R_co], Iterable[T]] | type[RowCall[R_co, Iterable[T]]],
+        *,
+        name: str | None = None,
+        **options: Unpack[StageOptions],
+    ) -> "Stage[R_co, T]":
+        """Replace each row by the rows that a function returns or yields."""
+        call = checked_call("flat_map", function)
+        return self._step(FlatMapStep, "flat_map", call, name, options, item_type(returned(call)))
+
+    def map_async(
+        self,
+        function: Callable[[R_co], Awaitable[T]] | type[RowCall[R_co, Awaitable[T]]],
+        *,
+        concurrency: int = 16,
+        ordered: bool = True,
+        name: str | None = None,
+        **options: Unpack[StageOptions],
+    ) -> "Stage[R_co, T]":
+        """Replace each row by the awaited result of an `async def`, for many rows at the same time.
+
+        concurrency: number of calls that each task awaits at once. ordered: emit the results in the order of the rows. False is faster if
+        some calls take much longer than others.
+        """
+        call = checked_call("map_async", function, takes_async=True)
+        if not call.kind.is_async:
+            raise UsageError(f"map_async(): {call.name} is no async def", hint="Use map(), with threads=... if it blocks.")
+        settings = {**options, "concurrency": checked_count("concurrency", concurrency, 1)}
+        node = AsyncNode(**self._of(name, settings), call=call, is_ordered=ordered, row_type=returned(call))
+        return Stage(Port(node), node.row_type)
+
+    @overload
+    def branch(self, predicate: Callable[[R_co], TypeGuard[T]], /, *, name: str | None = None) -> "tuple[Stream[T], Stream[R_co]]": ...
+    @overload
+    def branch(self, predicate: Callable[[R_co], object], /, *, name: str | None = None) -> "tuple[Stream[R_co], Stream[R_co]]": ...
+    @overload
+    def branch(
+        self, first: Callable[[R_co], TypeGuard[T]], second: Callable[[R_co], object], /, *, name: str | None = None
+    ) -> "tuple[Stream[T], Stream[R_co], Stream[R_co]]": ...
+    @overload
+    def branch(
+        self, first: Callable[[R_co], object], second: Callable[[R_co], object], /, *, name: str | None = None
+    ) -> "tuple[Stream[R_co], Stream[R_co], Stream[R_co]]": ...
+    @overload
+    def branch(self, *predicates: Callable[[R_co], object], name: str | None = None) -> "tuple[Stream[R_co], ...]": ...
+
+    def branch(self, *predicates: Callable[[Any], object], name: str | None = None) -> "tuple[Stream[Any], ...]":
+        """Divide the stream. Each row goes to the first predicate that is true, and to the last stream if none is."""
+        if not predicates:
+            raise UsageError("branch() has no predicate", hint="Write ok, other = stream.branch(lambda row: ...).")
+        calls = tuple(checked_call("branch", predicate) for predicate in predicates)
+        node = BranchNode(**self._of(name, {}), calls=calls, row_type=self._type)
+        return tuple(Stream(Port(node, str(number)), self._type) for number in range(len(calls) + 1))
+
+    @overload
+    def key_by(self, key: str, /) -> "KeyedStream[Any, R_co]": ...
+    @overload
+    def key_by(self, key: Callable[[R_co], K], /) -> "KeyedStream[K, R_co]": ...
+
+    def key_by(self, key: str | Callable[[Any], Any], /) -> "KeyedStream[Any, R_co]":
+        """Give each row a key: the value of a field, or of a function. All rows of a key go to the same task.
+
+        A key is None, bool, int, float, str, bytes, datetime, Decimal, UUID, or a tuple of these. A row with another key fails.
+        """
+        call = Call(getter("key_by()", key, self._type)) if isinstance(key, str) else checked_call("key_by", key)
+        title = f"key_by-{key if isinstance(key, str) else call.name}"
+        node = StepNode(**self._of(None, {}), step=KeyStep, call=call, title=title, row_type=self._type)
+        return KeyedStream(Port(node), self._type)
+
+    def through(
+        self, bolt: BoltFactory, row_type: type[T], *, name: str | None = None, **options: Unpack[StageOptions]
+    ) -> "Stage[R_co, T]":
+        """Send the rows through a bolt of your own, as the field `row`. Its tuples become rows of a type, by the names of their fields."""
+        node = ThroughNode(**self._of(name, options), given=bolt, row_type=row_type)
+        return Stage(Port(node), row_type)
+
+    @overload
+    def sink(
+        self, name: str, target: Callable[[R_co], object] | type[RowCall[R_co, object]] | Put[R_co], **options: Unpack[SinkOptions]
+    ) -> "Sink[R_co]": ...
+    @overload
+    def sink(
+        self,
+        name: str,
+        target: BoltFactory,
+        *,
+        fields: Mapping[str, Callable[[R_co], object]] | None = None,
+        **options: Unpack[SinkOptions],
+    ) -> "Sink[R_co]": ...
+
+    def sink(
+        self, name: str, target: Any, *, fields: Mapping[str, Callable[[Any], object]] | None = None, **options: Unpack[SinkOptions]
+    ) -> "Sink[Any]":
+        """End the stream: call a function or an object of a class with each row, or hand the rows to a bolt or a committer.
+
+        A committer gets the fields that it names, which it reads from the row. Another bolt gets the field `row`. fields: functions of
+        a row by the name of the field that the bolt reads instead, such as `{"value": lambda row: row.page}` for a Kafka sink.
+        """
+        made: Any = checked_call("sink", target, takes_async=True) if is_function(target) else target
+        if isinstance(made, Put):
+            fields = {"key": made.key, "value": made.value}
+        if isinstance(made, ReduceInto) and revises(self._port):
+            hint = "Write to a sink that sets values, such as Put."
+            raise UsageError(f"sink {name!r}: ReduceInto would add an update to what the update replaces", hint=hint)
+        if isinstance(made, Call) and fields is not None:
+            raise UsageError(f"sink {name!r}: a function takes the row, so it has no fields", hint="Leave fields out.")
+        port = self._port
+        if not isinstance(made, Call):
+            port = self._selected(name, made, fields)
+        node = SinkNode(graph=self._port.node.graph, inputs=(port,), name=name, options=options, target=made, row_type=self._type)
+        return Sink(Port(node), has_rows=port is self._port)
+
+    # Nodes
+
+    def _selected(self, name: str, target: Any, fields: Mapping[str, Callable[[Any], object]] | None) -> Port:
+        """Return the port with the fields that a bolt reads: those that the user gives, else those that a committer names."""
+        if fields is not None:
+            calls = [checked_call("sink", function).given for function in fields.values()]
+            names = tuple(fields)
+        else:
+            names = read_fields(name, target)
+            if not names:
+                return self._port
+            calls = [getter(f"sink {name!r}", each, self._type) for each in names]
+        call = Call(Selected(tuple(calls)))
+        node = SelectNode(**self._of(None, {}), step=SelectStep, call=call, title=f"fields-of-{name}", fields=names)
+        return Port(node)
+
+    def _of(self, name: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+        return {"graph": self._port.node.graph, "inputs": (self._port,), "name": name, "options": options}
+
+    def _step(
+        self, step: type[Step], method: str, call: Call, name: str | None, options: Mapping[str, Any], row_type: Any
+    ) -> "Stage[Any, Any]":
+        node = StepNode(**self._of(name, options), step=step, call=call, title=f"{method}-{call.name}", row_type=row_type)
+        return Stage(Port(node), row_type)
+
+class Stage(Stream[Out], Generic[In, Out]):
+    """The results of a stage, and the rows that it could not process."""
+
+    __slots__ = ()
+
+    @property
+    def failed(self) -> Stream[Failed[In]]:
+        """The rows that have failed for good. The stage has `on_error="divert"`."""
+        return Stream(failed_port(self._port), Failed)
+
+
+class Sink(Generic[In]):
+    """A sink of a flow."""
+
+    __slots__ = ("_has_rows", "_port")
+
+    def __init__(self, port: Port, *, has_rows: bool) -> None:
+        """Sinks come from `Stream.sink`. has_rows: its bolt reads rows, not their fields."""
+        self._port = port
+        self._has_rows = has_rows
+
+    @property
+    def failed(self) -> Stream[Failed[In]]:
+        """The rows that have failed for good. The sink has `on_error="divert"`, and reads whole rows."""
+        if not self._has_rows:
+            text = f"sink {self._port.node.name!r} reads fields, so a row that it diverts is none any more"
+            raise UsageError(text, hint="Check the rows in a map(..., on_error='divert') in front of it.")
+        return Stream(failed_port(self._port), Failed)
+
+
+class KeyedStream(Generic[K, R_co]):
+    """Rows with a key. All rows of a key go to the same task of the next stage, in order."""
+
+    __slots__ = ("_port", "_type")
+
+    def __init__(self, port: Port, row_type: Any) -> None:
+        """Keyed streams come from `Stream.key_by`."""
+        self._port = port
+        self._type = row_type
+
+    def count(self, *, name: str | None = None, **options: Unpack[StageOptions]) -> "RevisedStage[R_co, Keyed[K, int]]":
+        """Count the rows of each key. Each row gives the next revision of its key's count, from 1 on."""
+        return self._running(AggregatePlan(Count, None), name, options)
+
+    def reduce(
+        self, function: Callable[[R_co, R_co], R_co], *, name: str | None = None, **options: Unpack[StageOptions]
+    ) -> "RevisedStage[R_co, Keyed[K, R_co]]":
+        """Reduce the rows of each key to one, with an associative function of two rows."""
+        return self._running(AggregatePlan(Reduce, checked_call("reduce", function, arguments=2), self._type), name, options)
+
+    def sum(
+        self, of: Callable[[R_co], N], *, name: str | None = None, **options: Unpack[StageOptions]
+    ) -> "RevisedStage[R_co, Keyed[K, N]]":
+        """Add up a number of each row."""
+        return self._running(AggregatePlan(Sum, checked_call("sum", of)), name, options)
+
+    def mean(
+        self, of: Callable[[R_co], float], *, name: str | None = None, **options: Unpack[StageOptions]
+    ) -> "RevisedStage[R_co, Keyed[K, float]]":
+        """Return the mean of a number of each row."""
+        return self._running(AggregatePlan(Mean, checked_call("mean", of)), name, options)
+
+    def min(
+        self, of: Callable[[R_co], N], *, name: str | None = None, **options: Unpack[StageOptions]
+    ) -> "RevisedStage[R_co, Keyed[K, N]]":
+        """Return the least value of the rows."""
+        return self._running(AggregatePlan(Min, checked_call("min", of)), name, options)
+
+    def max(
+        self, of: Callable[[R_co], N], *, name: str | None = None, **options: Unpack[StageOptions]
+    ) -> "RevisedStage[R_co, Keyed[K, N]]":
+        """Return the greatest value of the rows."""
+        return self._running(AggregatePlan(Max, checked_call("max", of)), name, options)
+
+    def max_by(
+        self, of: Callable[[R_co], object], *, name: str | None = None, **options: Unpack[StageOptions]
+    ) -> "RevisedStage[R_co, Keyed[K, R_co]]":
+        """Return the row with the greatest value. Of equal ones it is the first."""
+        return self._running(AggregatePlan(MaxBy, checked_call("max_by", of), self._type), name, options)
+
+    def collect(self, *, name: str | None = None, **options: Unpack[StageOptions]) -> "RevisedStage[R_co, Keyed[K, list[R_co]]]":
+        """Collect the rows of each key in a list, which grows with every row."""
+        return self._running(AggregatePlan(Collect, None, self._type), name, options)
+
+    def through(
+        self, bolt: BoltFactory, row_type: type[T], *, name: str | None = None, **options: Unpack[StageOptions]
+    ) -> "Stage[R_co, T]":
+        """Send the rows through a bolt of your own, as the fields `row` and `key`, grouped by the key. See `Stream.through`."""
+        return Stream[R_co](self._port, self._type).through(bolt, row_type, name=name, **options)
+
+    @overload
+    def sink(
+        self, name: str, target: Callable[[R_co], object] | type[RowCall[R_co, object]] | Put[R_co], **options: Unpack[SinkOptions]
+    ) -> "Sink[R_co]": ...
+    @overload
+    def sink(
+        self,
+        name: str,
+        target: BoltFactory,
+        *,
+        fields: Mapping[str, Callable[[R_co], object]] | None = None,
+        **options: Unpack[SinkOptions],
+    ) -> "Sink[R_co]": ...
+
+    def sink(
+        self, name: str, target: Any, *, fields: Mapping[str, Callable[[Any], object]] | None = None, **options: Unpack[SinkOptions]
+    ) -> "Sink[Any]":
+        """End the stream. All rows of a key go to the same task. See `Stream.sink`."""
+        return Stream[R_co](self._port, self._type).sink(name, target, fields=fields, **options)
+
+    def _running(self, aggregate: AggregatePlan, name: str | None, options: Mapping[str, Any]) -> "RevisedStage[Any, Any]":
+        method = aggregate.kind.kind
+        refuse_revisions(method, self._port)
+        if options.get("threads"):
+            raise UsageError(f"{method}() has a state, so it takes one burst at a time", hint="Leave threads out.")
+        node = RunningNode(
+            graph=self._port.node.graph, inputs=(self._port,), name=name, options=options, aggregate=aggregate, row_type=Revised
+        )
+        return RevisedStage(Port(node), Revised)
+
+
+class RevisedStream(Stream[Revised[Out]]):
+    """Results that replace earlier ones of the same key. Sinks that set values take them; they are not counted or reduced again."""
+
+    __slots__ = ()
+
+    def key_by(self, key: UpdatesReplaceEarlierOnes, /) -> NoReturn:  # type: ignore[override]
+        """Refuse the call: a further reduction would add an update to what the update replaces."""
+        raise UsageError("key_by() got a stream of updates, and each one replaces an earlier one", hint="Count or reduce it before.")
+
+
+class RevisedStage(RevisedStream[Out], Generic[In, Out]):
+    """The updates of a stage, and the rows that it could not process."""
+
+    __slots__ = ()
+
+    @property
+    def failed(self) -> Stream[Failed[In]]:
+        """The rows that have failed for good. The stage has `on_error="divert"`."""
+        return Stream(failed_port(self._port), Failed)
+
+
+def merge(*streams: Stream[T]) -> Stream[T]:
+    """Return the rows of several streams of one flow, as they come."""
+    if not streams:
+        raise UsageError("merge() has no streams", hint="Write merge(first, second).")
+    if len(streams) == 1:
+        return streams[0]
+    ports = tuple(stream._port for stream in streams)
+    types = {id(stream._type): stream._type for stream in streams}
+    row_type = streams[0]._type if len(types) == 1 else None
+    return Stream(Port(MergeNode(graph=ports[0].node.graph, inputs=ports, row_type=row_type)), row_type)
+
+
+def failed_port(port: Port) -> Port:
+    """Return the port of the diverted rows of a stage. Raise UsageError if it diverts none."""
+    if not port.node.diverts:
+        name = port.node.name or port.node.default_name
+        raise UsageError(f"stage {name!r} diverts no rows", hint='Give it on_error="divert".')
+    return Port(port.node, FAILED)
+
+
+def refuse_revisions(method: str, port: Port) -> None:
+    """Raise UsageError if rows of a port replace earlier ones."""
+    if revises(port):
+        text = f"{method}() got a stream of updates, of which each replaces an earlier one, so it would count them all"
+        raise UsageError(text, hint="Count or reduce the rows before the first running count.")
