@@ -242,7 +242,7 @@ def test_a_row_without_a_time_fails_and_the_others_go_on() -> None:
     run = run_topology(builder.build())
     assert run.state == "complete"
     assert run.snapshot.components["rows"].failed == 1
-    assert "None is no time" in str(run.errors[0])
+    assert "None of type NoneType is not a time" in str(run.errors[0])
 
 
 @pytest.mark.guarantee("ET-1")
