@@ -137,11 +137,12 @@ class KeyStep(Step):
         keys = list(map(self.function, batch.rows))
         if not set(map(type, keys)) <= PLAIN:
             for row, key in zip(batch.rows, keys, strict=True):
-                _check_key(row, key)
+                check_key(row, key)
         batch.keys = keys
 
 
-def _check_key(row: Any, key: Any) -> None:
+def check_key(row: Any, key: Any) -> None:
+    """Raise UsageError for a key that a fields grouping or a state would refuse."""
     try:
         canonical(key)
     except TypeError as error:

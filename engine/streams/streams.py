@@ -6,12 +6,14 @@ from typing import Any, Generic, NoReturn, TypeGuard, TypeVar, Unpack, overload
 from engine.api import BoltFactory
 from engine.api.arguments import checked_count
 from engine.errors import UsageError
+from engine.event_time import EventTime
 from engine.streams.aggregates import AggregatePlan, Collect, Count, Max, MaxBy, Mean, Min, Reduce, Sum
 from engine.streams.arguments import (
     RowCall,
     Selected,
     SinkOptions,
     StageOptions,
+    TimeSettings,
     UpdatesReplaceEarlierOnes,
     getter,
     is_function,
@@ -20,7 +22,7 @@ from engine.streams.arguments import (
 )
 from engine.streams.bolt_nodes import AsyncNode, RunningNode, SinkNode, ThroughNode, read_fields
 from engine.streams.calls import Call, checked_call
-from engine.streams.graph import FAILED, BranchNode, MergeNode, Port, SelectNode, StepNode, revises
+from engine.streams.graph import FAILED, BranchNode, EventTimeNode, MergeNode, Port, SelectNode, StepNode, revises
 from engine.streams.put import Put
 from engine.streams.rows import Failed, Keyed, Revised
 from engine.streams.steps import FilterStep, FlatMapStep, KeyStep, MapStep, SelectStep, Step
@@ -111,6 +113,17 @@ class Stream(Generic[R_co]):
         calls = tuple(checked_call("branch", predicate) for predicate in predicates)
         node = BranchNode(**self._of(name, {}), calls=calls, row_type=self._type)
         return tuple(Stream(Port(node, str(number)), self._type) for number in range(len(calls) + 1))
+
+    def event_time(self, time: str | Callable[[R_co], Any], /, **settings: Unpack[TimeSettings]) -> "Stream[R_co]":
+        """Give each row its time, so that windows can follow. It stands on a source, or behind `map`, `filter` and `flat_map` on it.
+
+        time: name of a field, or a function of a row. A time is an aware datetime, an int (milliseconds) or a float (seconds); `unit` says
+        another unit. A row may come `max_out_of_order` later than a row with a greater time, and still be on time. `EventTime` describes the
+        other settings.
+        """
+        call = Call(getter("event_time()", time, self._type)) if isinstance(time, str) else checked_call("event_time", time)
+        node = EventTimeNode(**self._of(None, {}), settings=EventTime(time, **settings), time=call, row_type=self._type)
+        return Stream(Port(node), self._type)
 
     @overload
     def key_by(self, key: str, /) -> "KeyedStream[Any, R_co]": ...
