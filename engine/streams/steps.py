@@ -115,12 +115,9 @@ class FlatMapStep(Step):
     """Replaces each row by any number of rows."""
 
     def apply(self, batch: Batch) -> None:
-        parts = []
-        for row in batch.rows:
-            part = self.function(row)
-            if type(part) is not list:
-                part = list(self._iterable(part))
-            parts.append(part)
+        parts = list(map(self.function, batch.rows))
+        if set(map(type, parts)) != {list}:
+            parts = [list(self._iterable(part)) for part in parts]
         batch.spread(parts)
 
     def _iterable(self, part: Any) -> Iterable[Any]:
