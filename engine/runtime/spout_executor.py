@@ -196,8 +196,13 @@ class SpoutExecutor(Executor):
             self.core.emit(diverted, row_id[2] if self.source is not None else row_id, FAILED_STREAM)
             return None
         fate = "only this row fails" if row_id is not None else "the row is dropped"
+        if self.source is not None:
+            fate = "the row becomes a dead letter, because it would be refused again"
         self.reporter.report(error, next_step=f"{fate}; the spout continues", text=f"{failure.error}: {safe_repr(values, 200)}")
-        return failure
+        if self.source is None:
+            return failure
+        self.source.give_up(values, failure)
+        return None
 
     def _give_up_row(self, values: tuple[Any, ...], error: Exception) -> None:
         """Give up a row that cannot be emitted."""

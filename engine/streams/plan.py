@@ -288,7 +288,7 @@ class _Plan:
 
     def _place(self, port: Port) -> Place:
         """Return where the rows of a port leave their component."""
-        if port.node in self._timed:
+        if port.node in self._timed and port.name == ROWS:
             source = self._timed[port.node].source
             return Place(self.names[source], source.stream, self._layout(port))
         if self._is_foreign(port):

@@ -17,7 +17,6 @@ from engine.topology.declarer import BoltDeclarer, SpoutDeclarer
 from engine.topology.diverting import with_failed_stream
 from engine.topology.factory import Factory, FactoryFault, read_attribute
 from engine.topology.features import known_features, marks_of
-from engine.topology.timed_rows import with_timed_rows
 from engine.topology.overrides import override_faults
 from engine.topology.process_factory import process_faults
 from engine.topology.settings import BoltSettings, SpoutSettings, collect_settings
@@ -32,6 +31,7 @@ from engine.topology.spec import (
     Subscription,
     Topology,
 )
+from engine.topology.timed_rows import with_timed_rows
 from engine.topology.validate import graph_faults, id_faults, run_faults
 
 MOST_TASKS: Final = 2**16
