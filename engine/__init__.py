@@ -38,6 +38,7 @@ from engine.errors import (
     ConfigError,
     EngineBug,
     EngineError,
+    EventTimeError,
     Failure,
     FatalError,
     StateError,
@@ -46,6 +47,7 @@ from engine.errors import (
     TupleFailed,
     UsageError,
 )
+from engine.event_time import EventTime
 from engine.lazy_names import lazy_names
 from engine.topology import Topology, TopologyBuilder
 from engine.topology.features import supply_features
@@ -108,6 +110,8 @@ __all__ = [
     "CustomGrouping",
     "EngineBug",
     "EngineError",
+    "EventTime",
+    "EventTimeError",
     "FailTuple",
     "FailedBatch",
     "Failure",

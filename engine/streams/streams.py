@@ -26,6 +26,7 @@ from engine.streams.graph import FAILED, BranchNode, EventTimeNode, Layout, Merg
 from engine.streams.put import Put
 from engine.streams.rows import KEY, ROW, TIME, Failed, Keyed, Revised
 from engine.streams.steps import FilterStep, FlatMapStep, KeyStep, MapStep, SelectStep, Step
+from engine.streams.tops import Top, no_key, windows_of_results, with_own_window
 from engine.streams.window_bolt import LATE, WindowSpec
 from engine.streams.windows import Aggregate, Calendar, Late, Session, Sliding, Windowed
 from engine.transactional.values import ReduceInto
@@ -346,6 +347,17 @@ class WindowedStage(Stage[In, Out], Generic[In, Out]):
     def late(self) -> Stream[Late[In]]:
         """The rows that came when all their windows were closed. They are counted and acked, also if nobody reads them."""
         return Stream(Port(self._port.node, LATE), Late)
+
+    def top(
+        self, most: int, *, name: str | None = None, **options: Unpack[StageOptions]
+    ) -> "Stage[Windowed[None, list[Out]], Windowed[None, list[Out]]]":
+        """Return the results with the greatest values in each window, over all keys, as one row for each window. Its key is None."""
+        node = self._port.node
+        assert isinstance(node, WindowNode)
+        windows: WindowedStream[None, Any] = self.key_by(no_key).window(windows_of_results(node.spec))
+        results: Stage[Any, Any] = windows.aggregate(Top(checked_count("top", most, 1)), name=name, **options)
+        own_window: Any = with_own_window
+        return results.map(own_window)
 
 
 class WindowedStream(Generic[K, R_co]):

@@ -123,6 +123,21 @@ def test_sessions_end_after_a_gap() -> None:
     assert [(each.start, each.end, each.value) for each in seen] == [(at(0), at(40), 3), (at(50), at(65), 1)]
 
 
+@pytest.mark.guarantee("WI-1")
+def test_top_gives_the_greatest_results_of_each_window_over_all_keys() -> None:
+    visits = [("ada", f"/{page}", float(page * 10 % 7)) for page in range(5) for _ in range(page + 1)] + [("bob", "/9", 60.0)]
+    for spec, start in ((tumbling(minutes(1)), at(0)), (sliding(minutes(1), every=seconds(20)), at(0))):
+        flow, seen = Flow("top"), list[Any]()
+        source, _ = visits_of(flow, *visits, max_out_of_order=seconds(10))
+        counts = source.key_by("page").window(spec).count(name="counts", parallelism=3)
+        counts.top(2, name="top").sink("seen", seen.append)
+        run_topology(flow.topology())
+        (first,) = [each for each in seen if each.start == start]
+        assert [(each.key, each.value) for each in first.value] == [("/4", 5), ("/3", 4)]
+        assert first.key is None
+        assert first.end - first.start == minutes(1)
+
+
 class Paced:
     """A source with a pause behind each row, so that watermarks follow the rows."""
 
@@ -252,6 +267,20 @@ def test_a_later_run_goes_on_with_the_open_windows_and_opens_no_closed_one(tmp_p
     assert late == ["/late"], "its window was closed by the first run"
 
 
+@pytest.mark.guarantee("ET-5", "WI-1")
+def test_windows_of_windows_miss_no_result() -> None:
+    flow, seen, late = Flow("two-levels"), list[Any](), list[Any]()
+    rows = [(f"u{number % 3}", "/", number * 7.0) for number in range(60)]
+    source = flow.stream("visits", Paced(rows), Visit).event_time("at")
+    first = source.key_by("user").window(tumbling(seconds(20))).count(name="first", parallelism=3)
+    second = first.map(lambda each: each.value, name="number").key_by(lambda number: "all").window(tumbling(seconds(60))).sum(int, name="second")
+    second.late.sink("late", late.append)
+    second.sink("seen", lambda each: seen.append((each.start, each.value)))
+    assert run_topology(flow.topology()).state == "complete"
+    assert late == []
+    assert Counter(dict(seen)) == Counter(at(secs // 60 * 60) for _, _, secs in rows)
+
+
 @pytest.mark.guarantee("WI-6")
 def test_nothing_of_a_closed_window_stays_in_the_state(tmp_path: Path) -> None:
     config = Config(state_provider=f"sqlite:///{tmp_path}/state.db", state_checkpoint_interval_ms=100)
@@ -362,9 +391,13 @@ def test_what_has_no_meaning_is_refused_with_its_remedy(build: Any, text: str) -
     flow = Flow("refused")
     source = flow.stream("plain", Feeder("user", "page", "at"), Visit)
     timed = flow.stream("timed", Feeder("user", "page", "at"), Visit).event_time("at")
-    with pytest.raises(UsageError, match=text):
+
+    def built() -> None:
         build(source, timed)
         flow.topology()
+
+    with pytest.raises(UsageError, match=text):
+        built()
 
 
 async def returns_itself(visit: Visit) -> Visit:
