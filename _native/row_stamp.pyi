@@ -33,8 +33,8 @@ class SourceTimes:
     def greatest(self) -> dict[Hashable, int]:
         """Return the greatest time of each partition."""
 
-    def restore(self, greatest: dict[Hashable, int]) -> None:
-        """Start anew with these times, because the source goes back."""
+    def forget(self) -> None:
+        """Start anew, because the source goes back."""
 
 @final
 class RowStamp:

@@ -44,10 +44,10 @@ cdef class SourceTimes:
         """Return the greatest time of each partition."""
         return {partition: (<PartitionTime>at).greatest for partition, at in self.partitions.items()}
 
-    def restore(self, dict greatest not None):
-        """Start anew with these times, because the source goes back."""
+    def forget(self):
+        """Start anew, because the source goes back."""
         self.last = None
-        self.partitions = {partition: PartitionTime(partition, time) for partition, time in greatest.items()}
+        self.partitions = {}
 
 
 @cython.final

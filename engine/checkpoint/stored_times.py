@@ -1,19 +1,16 @@
 """`StoredTimes`: the watermarks and the greatest times of exact sources, which belong to their positions (ET-4)."""
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple, cast
 
 from engine.checkpoint.stored_positions import CODEC, SourceLayout, times_name
-from engine.errors import FatalError
-from engine.safe_text import safe_str
-from engine.state.codec import Unencodable
 
 
 class SourceTime(NamedTuple):
-    """The watermark of a task, and the greatest time of each of its partitions, in microseconds since 1970."""
+    """The watermark of a task, and the greatest time of each of its partitions by their texts, in microseconds since 1970."""
 
     watermark: int
-    greatest: dict[Hashable, int]
+    greatest: dict[str, int]
 
 
 class StoredTimes:
@@ -43,15 +40,11 @@ class StoredTimes:
             self._taken.setdefault(component_id, {})[task_index] = times
 
     def entries(self) -> dict[str, object]:
-        """Return the entries of the ledger with the times of the PREPARE. Raises FatalError for a partition that cannot be stored."""
+        """Return the entries of the ledger with the times of the PREPARE."""
         entries: dict[str, object] = {}
         for component_id, tasks in self._taken.items():
             stored = [[index, times.watermark, list(times.greatest.items())] for index, times in sorted(tasks.items())]
-            try:
-                entries[times_name(component_id)] = bytes(CODEC.encode(stored))
-            except Unencodable as error:
-                text = f"spout {component_id!r}: a partition cannot be stored: {safe_str(error)}"
-                raise FatalError(text, hint="partition_of() returns numbers, texts, bytes, or tuples of these.") from None
+            entries[times_name(component_id)] = bytes(CODEC.encode(stored))
         return entries
 
     def note_committed(self) -> None:

@@ -12,6 +12,7 @@ from engine.errors import EventTimeError
 from engine.event_time import NO_WATERMARK, EventTime, Mark, PartitionView, SourceClock
 from engine.kernel import RowStamp, SourceTimes, SpoutCore, emit_mark
 from engine.names import MARK_STREAM
+from engine.runtime.error_report import ErrorReporter
 from engine.topology import ComponentSpec
 
 PERIOD_SECS: Final = 0.2
@@ -21,27 +22,31 @@ PERIOD_SECS: Final = 0.2
 class SourceMarks:
     """The watermarks of one task of a spout, through all its instances."""
 
-    def __init__(self, spec: ComponentSpec, settings: EventTime, core: SpoutCore, clock: Clock, report: Callable[[str], None]) -> None:
-        """report: warns of something that an operator should know."""
+    def __init__(self, spec: ComponentSpec, settings: EventTime, core: SpoutCore, clock: Clock, reporter: ErrorReporter) -> None:
         self.settings: Final = settings
         self.clock: Final = SourceClock(settings)
         self._spec = spec
         self._core = core
         self._time = clock
-        self._report = report
+        self._reporter = reporter
         self._times: Final = SourceTimes()
         self._spout: Any = None
         self._timer: asyncio.TimerHandle | None = None
+        self._before: dict[str, int] = {}
+        """Greatest times of partitions before the position at which the source has begun, by their texts."""
         self._at_commit = self._prepared = NO_WATERMARK
         """The watermark of the last commit, and of the checkpoint that is being prepared."""
 
     # The instance
 
     def use_instance(self, spout: Any) -> None:
-        """Stamp the rows of a new instance, and send the last watermark again, because a bolt may have forgotten it."""
-        self._spout = spout
+        """Stamp the rows of a new instance, before its `open`. Send the last watermark again, because a bolt may have forgotten it."""
         self._core.set_stamps({name: self._stamp(name, spout) for name in self._spec.timed_streams})
         self._send(self.clock.sent)
+
+    def note_open(self, spout: Any) -> None:
+        """Look at the partitions of an instance that is open."""
+        self._spout = spout
         self._look_later()
 
     def _stamp(self, stream: str, spout: Any) -> RowStamp:
@@ -78,7 +83,8 @@ class SourceMarks:
     def drop_instance(self) -> None:
         """Forget what the rows of a dead instance have told. Its source sends them again, and W stands where it is."""
         self._spout = None
-        self._times.restore({})
+        self._times.forget()
+        self._before = {}
         self.clock.held.clear()
         self.clock.go_back(self.clock.sent.watermark)
 
@@ -90,8 +96,8 @@ class SourceMarks:
 
     def _look_on_time(self) -> None:
         self._timer = None
-        self.look()
         self._look_later()
+        self.look()
 
     def look(self) -> None:
         """Record the watermark of now, and send what is due."""
@@ -101,7 +107,12 @@ class SourceMarks:
         ahead = self.settings.ahead_us
         if ahead is not None:
             self._times.limit = wall_us + ahead
-        self.clock.record(now, wall_us, self._partitions())
+        try:
+            partitions = self._partitions()
+        except Exception as error:  # noqa: BLE001 - code of the user's spout
+            self._reporter.report(error, next_step="the watermark stands until the spout answers")
+        else:
+            self.clock.record(now, wall_us, partitions)
         self.send_due(now)
 
     def send_due(self, now: float) -> None:
@@ -111,7 +122,7 @@ class SourceMarks:
         passed = self.clock.passed_held
         due = self.clock.take_due(now, self._core.oldest_open(), self._core.is_open)
         if self.clock.passed_held > passed:
-            self._report(
+            self._reporter.warn(
                 f"{self._spec.where}: the watermark has waited {self.settings.hold_secs:g} s for a failed row, and passes it now. "
                 "If the row is sent again, it may be late. hold_secs of event_time says how long it waits."
             )
@@ -125,9 +136,9 @@ class SourceMarks:
         assigned: Collection[Hashable] | None = spout.partitions()
         views: dict[Hashable, PartitionView] = {}
         for partition in [None] if assigned is None else assigned:
-            at = times.get(partition)
-            caught_up = spout.caught_up(partition)
-            views[partition] = PartitionView(NO_WATERMARK if at is None else at.greatest, 0 if at is None else at.rows, caught_up)
+            at, before = times.get(partition), self._before.get(str(partition), NO_WATERMARK)
+            greatest = before if at is None else max(at.greatest, before)
+            views[partition] = PartitionView(greatest, 0 if at is None else at.rows, spout.caught_up(partition))
         return views
 
     def _send(self, mark: Mark) -> None:
@@ -178,9 +189,10 @@ class SourceMarks:
     # Commits
 
     @property
-    def now(self) -> tuple[int, dict[Hashable, int]]:
-        """The watermark that has left, and the greatest times."""
-        return self.clock.sent.watermark, self._times.greatest()
+    def now(self) -> tuple[int, dict[str, int]]:
+        """The watermark that has left, and the greatest time of each partition, by its text, as in its position."""
+        greatest = {str(partition): time for partition, time in self._times.greatest().items()}
+        return self.clock.sent.watermark, self._before | greatest
 
     def cut(self) -> None:
         """Take the watermark of now for the checkpoint that begins."""
@@ -190,10 +202,11 @@ class SourceMarks:
         """Note that the last cut is committed."""
         self._at_commit = self._prepared
 
-    def restore(self, watermark: int, greatest: dict[Hashable, int]) -> None:
+    def restore(self, watermark: int, greatest: dict[str, int]) -> None:
         """Begin at the times of a stored checkpoint, from which the source repeats all rows."""
         self.clock.held.clear()
-        self._times.restore(dict(greatest))
+        self._times.forget()
+        self._before = greatest
         self._at_commit = self._prepared = watermark
         self.go_back()
 

@@ -95,7 +95,7 @@ class SpoutExecutor(Executor):
         self.core.row_mark = 0
         self.core.hold_acks(spec.holds_acks)
         event_time = spec.settings.event_time
-        self.marks = None if event_time is None else SourceMarks(spec, event_time, self.core, run_context.clock, self.reporter.warn)
+        self.marks = None if event_time is None else SourceMarks(spec, event_time, self.core, run_context.clock, self.reporter)
         """Sends the watermarks of a source with event times."""
         self.core.on_refused = self._refuse_row
         self.orders = Orders(run_context.loop, self.wake)
@@ -146,6 +146,8 @@ class SpoutExecutor(Executor):
         if self.marks is not None:
             self.marks.use_instance(spout)
         await self.call_hook(spout.open)
+        if self.marks is not None:
+            self.marks.note_open(spout)
         if self.source is not None:
             await self.source.begin(spout)
         elif spout.rewinds is True:
@@ -229,6 +231,7 @@ class SpoutExecutor(Executor):
         self._bind(self.component)
         if self.marks is not None:
             self.marks.use_instance(self.component)
+            self.marks.note_open(self.component)
         try:
             await self.source.begin(self.component)
         except (Exception, asyncio.CancelledError) as error:

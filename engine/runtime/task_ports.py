@@ -4,7 +4,7 @@ A port outlives the instances of its task.
 """
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, Protocol
@@ -119,10 +119,10 @@ class ExecutorSpoutPort:
         if self._task.marks is not None:
             self._task.marks.forget_failed(key)
 
-    def take_times(self) -> tuple[int, dict[Hashable, int]] | None:
+    def take_times(self) -> tuple[int, dict[str, int]] | None:
         return None if self._task.marks is None else self._task.marks.now
 
-    def restore_times(self, times: tuple[int, dict[Hashable, int]]) -> None:
+    def restore_times(self, times: tuple[int, dict[str, int]]) -> None:
         if self._task.marks is not None:
             self._task.marks.restore(*times)
 

@@ -6,7 +6,7 @@ Checkpoints, transactions, flow control and the Kafka spout use this API, and ne
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Final, Literal, Protocol
 
@@ -145,10 +145,10 @@ class SpoutPort(Protocol):
     def release_watermark(self, key: object) -> None:
         """Let the watermark wait for this row no longer."""
 
-    def take_times(self) -> tuple[int, dict[Hashable, int]] | None:
+    def take_times(self) -> tuple[int, dict[str, int]] | None:
         """Return the watermark and the greatest time of each partition, for a checkpoint. None: the rows have no times."""
 
-    def restore_times(self, times: tuple[int, dict[Hashable, int]]) -> None:
+    def restore_times(self, times: tuple[int, dict[str, int]]) -> None:
         """Begin with the watermark and the times of a checkpoint (ET-4)."""
 
     @property

@@ -273,7 +273,8 @@ def test_windows_of_windows_miss_no_result() -> None:
     rows = [(f"u{number % 3}", "/", number * 7.0) for number in range(60)]
     source = flow.stream("visits", Paced(rows), Visit).event_time("at")
     first = source.key_by("user").window(tumbling(seconds(20))).count(name="first", parallelism=3)
-    second = first.map(lambda each: each.value, name="number").key_by(lambda number: "all").window(tumbling(seconds(60))).sum(int, name="second")
+    numbers = first.map(lambda each: each.value, name="number").key_by(lambda number: "all")
+    second = numbers.window(tumbling(seconds(60))).sum(int, name="second")
     second.late.sink("late", late.append)
     second.sink("seen", lambda each: seen.append((each.start, each.value)))
     assert run_topology(flow.topology()).state == "complete"
