@@ -98,8 +98,13 @@ class SourceMarks:
         ahead = self.settings.ahead_us
         if ahead is not None:
             self._times.limit = wall_us + ahead
-        self.clock.record(now, wall_us, self._partitions())
+        self.clock.record(now, wall_us, self._partitions(), self._spout.watermark())
         self.send_due(now)
+
+    def look_now(self) -> bool:
+        """Look now, because the source knows that its watermark has changed. Return True if the watermark of now has left."""
+        self.look()
+        return not self.clock.has_records
 
     def send_due(self, now: float) -> None:
         """Send the last watermark whose rows are settled."""
