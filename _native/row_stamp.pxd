@@ -16,12 +16,16 @@ cdef class SourceTimes:
 
 cdef class RowStamp:
     cdef SourceTimes times
-    cdef object make                    # (values) -> the row to emit, or a list of rows; None: the values are the row
-    cdef Py_ssize_t time_at             # index of the time in the row
+    cdef Py_ssize_t time_at             # index of the time in the values, if `read` is None
+    cdef object read                    # (values) -> the row of a flow, or a list of rows (`many`); None: the values are emitted as they are
+    cdef bint many
+    cdef object key_of                  # (row) -> key; None: the tuple has no key
+    cdef object time_of                 # (row) -> time
     cdef int64_t per_unit               # microseconds of an integer time; 0: `convert` takes integers, too
     cdef object convert                 # any other time -> microseconds
     cdef object partition_of            # (message id) -> partition; None: the source has one
     cdef bint checked                   # the first time has been checked
 
     cdef object stamp(self, tuple values, object message_id)
-    cdef int note_row(self, tuple row, object message_id) except -1
+    cdef tuple timed(self, object row, object message_id)
+    cdef int64_t note(self, object value, object message_id) except? -1

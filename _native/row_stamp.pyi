@@ -40,19 +40,23 @@ class SourceTimes:
 class RowStamp:
     """Makes the rows of one stream, and notes their times.
 
-    make: values -> the row to emit, or a list of such rows. per_unit: microseconds of one unit of an integer time.
-    convert: any other time -> microseconds. It raises for what is no time, and gets the first time of all.
+    A row of a plain topology is emitted as it is, and has its time at an index. The tuple of a flow's row is (row, time) or
+    (row, key, time), with the time in microseconds. per_unit: microseconds of one unit of an integer time. convert: any other time ->
+    microseconds. It raises for what is no time, and gets the first time of all.
     """
 
     def __init__(
         self,
         times: SourceTimes,
-        time_at: int,
         convert: Callable[[Any], int],
         *,
         per_unit: int = 0,
-        make: Callable[[tuple[Any, ...]], tuple[Any, ...] | list[tuple[Any, ...]]] | None = None,
         partition_of: Callable[[Any], Hashable] | None = None,
+        time_at: int = 0,
+        read: Callable[[tuple[Any, ...]], Any] | None = None,
+        many: bool = False,
+        key_of: Callable[[Any], Any] | None = None,
+        time_of: Callable[[Any], Any] | None = None,
     ) -> None: ...
     def apply(self, values: tuple[Any, ...], message_id: Any = None) -> Any:
         """Return what is emitted for these values, for tests."""

@@ -54,36 +54,40 @@ cdef class SourceTimes:
 cdef class RowStamp:
     """Makes the rows of one stream, and notes their times.
 
-    make: values -> the row to emit, or a list of such rows. per_unit: microseconds of one unit of an integer time.
-    convert: any other time -> microseconds. It raises for what is no time, and gets the first time of all.
+    A row of a plain topology is emitted as it is, and has its time at an index. The tuple of a flow's row is (row, time) or (row, key, time),
+    with the time in microseconds. per_unit: microseconds of one unit of an integer time. convert: any other time -> microseconds. It raises for
+    what is no time, and gets the first time of all.
     """
 
-    def __init__(self, SourceTimes times not None, Py_ssize_t time_at, convert, *, int64_t per_unit=0, make=None, partition_of=None):
-        self.times, self.time_at, self.convert, self.per_unit = times, time_at, convert, per_unit
-        self.make, self.partition_of = make, partition_of
+    def __init__(self, SourceTimes times not None, convert, *, int64_t per_unit=0, partition_of=None, Py_ssize_t time_at=0, read=None,
+                 bint many=False, key_of=None, time_of=None):
+        self.times, self.convert, self.per_unit, self.partition_of = times, convert, per_unit, partition_of
+        self.time_at, self.read, self.many, self.key_of, self.time_of = time_at, read, many, key_of, time_of
 
     cdef object stamp(self, tuple values, object message_id):
-        """Return the row to emit, or a list of rows. Raises the errors of `make`, of `convert` and of `partition_of`."""
-        if self.make is None:
-            self.note_row(values, message_id)
+        """Return the tuple to emit, or a list of tuples. Raises the errors of the callables."""
+        if self.read is None:
+            self.note(values[self.time_at], message_id)
             return values
-        made = self.make(values)
-        if type(made) is tuple:
-            self.note_row(<tuple>made, message_id)
-        else:
-            for row in <list?>made:
-                self.note_row(<tuple?>row, message_id)
-        return made
+        if not self.many:
+            return self.timed(self.read(values), message_id)
+        return [self.timed(row, message_id) for row in self.read(values)]
 
-    cdef int note_row(self, tuple row, object message_id) except -1:
+    cdef tuple timed(self, object row, object message_id):
+        key = None if self.key_of is None else self.key_of(row)
+        time = self.note(self.time_of(row), message_id)
+        return (row, time) if self.key_of is None else (row, key, time)
+
+    cdef int64_t note(self, object value, object message_id) except? -1:
+        """Note a time, and return it in microseconds."""
         cdef int64_t time
-        value = row[self.time_at]
         if type(value) is int and self.per_unit != 0 and self.checked and -(1 << 41) < value < (1 << 41):
             time = <int64_t>value * self.per_unit      # up to 10**6 times 2**41, which is in the range of times
         else:
             time = self.convert(value)
             self.checked = True
-        return self.times.note(None if self.partition_of is None else self.partition_of(message_id), time)
+        self.times.note(None if self.partition_of is None else self.partition_of(message_id), time)
+        return time
 
     def apply(self, tuple values not None, message_id=None):
         """Return what is emitted for these values, for tests."""

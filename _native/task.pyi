@@ -57,8 +57,8 @@ class Outlet:
 class OutStream:
     """One stream that a task emits, with its Source and the outlets of all subscribers.
 
-    `origins` is for a direct stream of a task in another process: the Source for each target task. `given` are the fields that a spout emits, if
-    a RowStamp makes other rows of them.
+    `origins` is for a direct stream of a task in another process: the Source for each target task. `given` are the fields that a spout
+    emits, if a RowStamp makes other rows of them.
     """
 
     def __init__(

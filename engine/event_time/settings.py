@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from engine.errors import UsageError, WrongTimeUnit
 from engine.event_time.instants import datetime_of, to_micros
@@ -12,7 +12,34 @@ TimeUnit: TypeAlias = Literal["s", "ms", "us", "ns"]
 
 
 WRONG_UNIT: Final = 200
-"""The first time of a source must not be off from the clock by this factor, unless the settings say its unit. Neighbouring units differ by 1,000."""
+"""The first time of a source must not be off from the clock by this factor, unless the settings say its unit.
+
+Neighbouring units differ by 1,000.
+"""
+
+
+class RowParts(NamedTuple):
+    """How a source makes the tuple of a flow's row from the values that its spout emits."""
+
+    read: Callable[[tuple[Any, ...]], Any]
+    """Returns the row, or a list of rows (`many`)."""
+    many: bool
+    key_of: Callable[[Any], Any] | None
+    time_of: Callable[[Any], Any]
+
+
+class MadeRows(Protocol):
+    """The rows that a source makes for a flow."""
+
+    stream: str
+    """Stream of the spout."""
+    names: tuple[str, ...]
+    """Fields of the tuples that are emitted. The last one is the time in microseconds."""
+    diverts: bool
+    """True: values of which no row can be made leave on the stream `failed`."""
+
+    def parts(self, given: tuple[str, ...]) -> RowParts:
+        """Return how a task makes them. given: fields of the values that the spout emits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +67,8 @@ class EventTime:
     """A failed row holds the watermark for at most this time, until it has succeeded (ET-1)."""
     wait_for_acks: bool = True
     """False: the watermark does not wait until the rows before it are processed. A row that is sent again may be late then."""
+    rows: MadeRows | None = None
+    """The rows that the source makes for a flow. None: its tuples are emitted as they are, and `time` is one of their fields."""
 
     def __post_init__(self) -> None:
         for name in ("max_out_of_order", "max_ahead"):

@@ -47,14 +47,18 @@ class SourceMarks:
     def _stamp(self, stream: str, spout: Any) -> RowStamp:
         has_partitions = type(spout).partition_of is not Spout.partition_of or "partition_of" in vars(spout)
         per_unit = {None: 1_000, "s": 1_000_000, "ms": 1_000, "us": 1}.get(self.settings.unit, 0)
-        make = None if self._spec.make_row is None else self._spec.make_row(spout)
-        fields = self._spec.streams[stream]
-        time_at = len(fields) - 1 if make is not None else fields.index(str(self.settings.time))
-        convert = self._converter(stream, fields[time_at])
         partition_of = spout.partition_of if has_partitions else None
-        return RowStamp(self._times, time_at, convert, per_unit=per_unit, make=make, partition_of=partition_of)
+        rows = self.settings.rows
+        if rows is None:
+            time_at = self._spec.streams[stream].index(str(self.settings.time))
+            convert = self._converter(f"{self._spec.where}: stream {stream!r}, field {self.settings.time!r}")
+            return RowStamp(self._times, convert, per_unit=per_unit, partition_of=partition_of, time_at=time_at)
+        assert self._spec.given_fields is not None
+        parts = rows.parts(self._spec.given_fields.names)
+        convert = self._converter(f"source {self._spec.component_id!r}, the time of a row")
+        return RowStamp(self._times, convert, per_unit=per_unit, partition_of=partition_of, **parts._asdict())
 
-    def _converter(self, stream: str, field: str) -> Callable[[Any], int]:
+    def _converter(self, where: str) -> Callable[[Any], int]:
         """Return the function from times of rows to microseconds. The first time that it gets is compared with the clock."""
         settings, is_first = self.settings, True
 
@@ -66,7 +70,6 @@ class SourceMarks:
                     settings.check_first(value, micros, self._wall_us())
                     is_first = False
             except EventTimeError as error:
-                where = f"{self._spec.where}: stream {stream!r}, field {field!r}"
                 raise type(error)(f"{where}: {error.message}", hint=error.hint) from None
             return micros
 

@@ -11,7 +11,7 @@ from engine.backoff import Backoff
 from engine.cancellation import CALL_ERRORS, was_cancelled
 from engine.errors import ENDS_OF_ITERATION, TASK_DIED, ComponentError, EngineError, Failure, FatalError, UsageError
 from engine.kernel import EdgeIds, SignalRing, SpoutCollector, SpoutCore, SpoutOutcome, StepTimer
-from engine.names import ACKER_COMPONENT
+from engine.names import ACKER_COMPONENT, FAILED_STREAM
 from engine.runtime.executor import Executor
 from engine.runtime.orders import Order, Orders
 from engine.runtime.pending_rows import PendingRows
@@ -184,12 +184,17 @@ class SpoutExecutor(Executor):
             self.component.note_failed_row(row[2], failure)
         self.source.note_failed(row, failure, had_no_effect=had_no_effect)
 
-    def _refuse_row(self, values: tuple[Any, ...], row_id: object, error: Exception) -> Failure:
-        """Report a row that has no time, or of which no row can be made. Return the failure of its tree."""
+    def _refuse_row(self, values: tuple[Any, ...], row_id: Any, error: Exception) -> Failure | None:
+        """Report a row that has no time, or of which no row can be made. Return the failure of its tree. None: it has left as diverted."""
         failure = self.failure_of(error)
         if isinstance(error, FatalError):
             self.kill(error)
             return failure
+        if FAILED_STREAM in self.spec.streams:
+            fields = self.spec.given_fields or ()
+            diverted = (self.info.component_id, self.info.task_id, failure.error, 1, dict(zip(fields, values, strict=False)))
+            self.core.emit(diverted, row_id[2] if self.source is not None else row_id, FAILED_STREAM)
+            return None
         fate = "only this row fails" if row_id is not None else "the row is dropped"
         self.reporter.report(error, next_step=f"{fate}; the spout continues", text=f"{failure.error}: {safe_repr(values, 200)}")
         return failure

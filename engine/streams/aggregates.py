@@ -154,6 +154,21 @@ class Collect(Aggregate):
         return value + other
 
 
+class Custom(Aggregate):
+    """An aggregate of the user (`engine.streams.Aggregate`). Its accumulators are values that a state can store."""
+
+    kind = "aggregate"
+
+    def add(self, value: Any, row: Any) -> Any:
+        return self.function.add(self.function.initial() if value is None else value, row)
+
+    def merge(self, value: Any, other: Any) -> Any:
+        return self.function.merge(value, other)
+
+    def result(self, value: Any) -> Any:
+        return self.function.result(value)
+
+
 @dataclass(frozen=True, slots=True)
 class AggregatePlan:
     """An aggregate before it has a task. It can be pickled if the user's function can."""

@@ -1,11 +1,13 @@
 """Types and checks of what users give to the methods of streams."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from operator import attrgetter, itemgetter
 from typing import Any, NoReturn, Protocol, TypedDict, TypeVar, get_args, get_type_hints
 
 from engine.api import BoltBase, OnBoltError, takes
 from engine.errors import UsageError
+from engine.event_time.settings import TimeUnit
 from engine.names import did_you_mean
 from engine.streams.calls import Call
 from engine.streams.shapes import shape_of, type_name
@@ -37,6 +39,18 @@ class StageOptions(TypedDict, total=False):
     """True: each task has a process of its own."""
     threads: int
     """Size of the thread pool that runs the function. Not for stages with a state."""
+
+
+class TimeSettings(TypedDict, total=False):
+    """Settings of `event_time`. `EventTime` describes them."""
+
+    unit: TimeUnit | None
+    max_out_of_order: timedelta
+    idle_secs: float
+    close_when_idle: bool
+    max_ahead: timedelta | None
+    hold_secs: float
+    wait_for_acks: bool
 
 
 class SinkOptions(StageOptions, total=False):

@@ -9,9 +9,10 @@ from engine.streams.aggregates import AggregatePlan
 from engine.streams.async_bolts import AsyncStage
 from engine.streams.calls import Call
 from engine.streams.graph import BoltNode, Layout, Wired
-from engine.streams.rows import ROW
+from engine.streams.rows import ROW, TIME
 from engine.streams.running_bolt import RunningStage
 from engine.streams.sink_bolts import SinkFactory
+from engine.streams.window_bolt import LATE, WindowSpec, WindowStage
 from engine.topology.factory import Factory, FactoryFault
 
 
@@ -44,6 +45,28 @@ class RunningNode(BoltNode):
 
     def factory(self, stage: str, inputs: Sequence[Wired]) -> RunningStage:
         return RunningStage(stage, self.aggregate, self.layout([inputs[0].layout]))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WindowNode(BoltNode):
+    """Windows over keyed rows with times."""
+
+    keeps_state: ClassVar[bool] = True
+    spec: WindowSpec
+    aggregate: AggregatePlan
+
+    @property
+    def default_name(self) -> str:
+        return f"{self.aggregate.kind.kind}-in-{type(self.spec).__name__.lower()}"
+
+    def factory(self, stage: str, inputs: Sequence[Wired]) -> WindowStage:
+        return WindowStage(stage, self.spec, self.aggregate)
+
+    def layout(self, inputs: Sequence[Layout]) -> Layout:
+        return (ROW, TIME)
+
+    def port_layout(self, name: str, inputs: Sequence[Layout]) -> Layout:
+        return (ROW,) if name == LATE else self.layout(inputs)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

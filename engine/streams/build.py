@@ -64,7 +64,8 @@ def _source_faults(graph: FlowGraph, topology: Topology) -> Iterator[str]:
     """Yield a fault for each source whose fields do not make its rows."""
     for node in graph.nodes:
         if isinstance(node, SourceNode) and node.name is not None:
-            fields = topology.components[node.name].streams.get(node.stream)
+            spec = topology.components[node.name]
+            fields = spec.given_fields or spec.streams.get(node.stream)
             fault = None if fields is None else _source_fault(node, fields.names)
             if fault is not None:
                 yield f"source {node.name!r}: stream {node.stream!r} {fault}"

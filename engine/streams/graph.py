@@ -1,9 +1,10 @@
 """The graph of a flow: immutable nodes, each with the ports that it reads.
 
-There are four shapes of nodes, and the plan knows no others:
+There are five shapes of nodes, and the plan knows no others:
 
 - a `SourceNode` is a spout, whose tuples become rows;
 - a `StepNode` is stateless work over rows, and shares a bolt with its neighbours, as a `BranchNode` does;
+- an `EventTimeNode` and the steps in front of it run at the source;
 - a `MergeNode` joins streams, and needs no bolt;
 - a `BoltNode` has a bolt of its own: it makes the factory, and says which fields it emits.
 
@@ -17,6 +18,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 from engine.config import Config
 from engine.errors import UsageError
+from engine.event_time import EventTime
 from engine.streams.calls import Call
 from engine.streams.rows import KEY, ROW, TIME
 from engine.streams.steps import KeyStep, SelectStep, Step, StepPlan
@@ -166,6 +168,21 @@ class BranchNode(Node):
 
     def layout(self, inputs: Sequence[Layout]) -> Layout:
         return inputs[0]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EventTimeNode(Node):
+    """Gives each row its time. The source does this, with all steps in front of the node, because only the source knows its partitions."""
+
+    settings: EventTime
+    time: Call
+
+    @property
+    def default_name(self) -> str:
+        return "event_time"
+
+    def layout(self, inputs: Sequence[Layout]) -> Layout:
+        return (ROW, TIME)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

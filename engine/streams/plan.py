@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from engine.errors import UsageError
+from engine.event_time import EventTime
 from engine.names import DEFAULT_STREAM, FAILED_STREAM
 from engine.streams.calls import Call
 from engine.streams.chain_bolt import ChainFactory, Output, Segment
@@ -14,6 +15,7 @@ from engine.streams.graph import (
     ROWS,
     BoltNode,
     BranchNode,
+    EventTimeNode,
     FlowGraph,
     Layout,
     MergeNode,
@@ -26,7 +28,8 @@ from engine.streams.graph import (
 )
 from engine.streams.readers import FailedRows, ReadStep, SourceRows
 from engine.streams.rows import ROW
-from engine.streams.steps import StepPlan
+from engine.streams.steps import KeyStep, StepPlan
+from engine.streams.timed_rows import TimedRows
 
 LONGEST_NAME: Final = 60
 """Characters of the name of fused stages. A longer one leaves out those in the middle."""
@@ -91,6 +94,25 @@ class Group:
     name: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class TimedSource:
+    """The nodes that run at the emit of a source."""
+
+    node: EventTimeNode
+    steps: tuple[StepNode, ...]
+    """In front of it."""
+    key: StepNode | None
+    """Behind it, if it is the only reader."""
+
+    @property
+    def source(self) -> SourceNode:
+        """The source itself."""
+        first: Node = self.steps[0] if self.steps else self.node
+        source = first.inputs[0].node
+        assert isinstance(source, SourceNode)
+        return source
+
+
 def plan(graph: FlowGraph) -> list[Planned]:
     """Return the components of a flow, each behind those that it reads. Raise UsageError for streams that do not fit together."""
     return _Plan(graph).components()
@@ -108,6 +130,42 @@ class _Plan:
         self._foreign: dict[Port, Group] = {}
         """Groups that make rows of foreign tuples, by the port that emits these."""
         self._order: list[Group | Node] = []
+        self._timed: dict[Node, TimedSource] = {}
+        """The sources with event times, and the nodes that run there."""
+        for node in graph.nodes:
+            if isinstance(node, EventTimeNode):
+                self._take_event_time(node)
+
+    def _take_event_time(self, node: EventTimeNode) -> None:
+        """Let a source run the steps in front of its event time, and the key behind it. Raise UsageError if it is not on a source."""
+        steps: list[StepNode] = []
+        (port,) = node.inputs
+        while isinstance(port.node, StepNode) and not port.node.goes_along and not port.node.options and port.name == ROWS:
+            self._check_only_reader(port)
+            steps.insert(0, port.node)
+            (port,) = port.node.inputs
+        source = port.node
+        if not isinstance(source, SourceNode) or port.name != ROWS or any(step.call.is_class for step in steps):
+            where = self.names[source] if not steps else self.names[steps[0]]
+            hint = "Put it on flow.stream(...), or behind map(), filter() and flat_map() with functions and without options."
+            raise UsageError(f"event_time() stands behind {where!r}, where nobody knows the partition of a row", hint=hint)
+        self._check_only_reader(port)
+        key = self._only_key_behind(node)
+        timed = TimedSource(node, tuple(steps), key)
+        for each in (source, node, *steps, *([] if key is None else [key])):
+            self._timed[each] = timed
+
+    def _check_only_reader(self, port: Port) -> None:
+        if self._readers[port] > 1:
+            text = f"event_time() changes the tuples of source {self.names[port.node]!r}, and another stage reads its rows without a time"
+            raise UsageError(text, hint="Let that stage read the stream behind event_time(), or make a source of its own for it.")
+
+    def _only_key_behind(self, node: EventTimeNode) -> StepNode | None:
+        """Return the `key_by` that is the only reader of a timed stream, so that rows need no further bolt to get their keys."""
+        readers = [each for each in self._graph.nodes if Port(node) in self._read(each)]
+        if len(readers) != 1 or not isinstance(readers[0], StepNode) or readers[0].step is not KeyStep or readers[0].call.is_class:
+            return None
+        return readers[0] if readers[0].inputs == (Port(node),) else None
 
     def components(self) -> list[Planned]:
         for node in self._graph.nodes:
@@ -126,6 +184,8 @@ class _Plan:
         """Put a node into a group, or into the order of components."""
         if isinstance(node, SourceNode):
             self._order.append(node)
+        elif node in self._timed:
+            return
         elif isinstance(node, (StepNode, BranchNode)):
             self._place_step(node)
         elif isinstance(node, BoltNode):
@@ -176,7 +236,7 @@ class _Plan:
         """Return the group that makes rows of the tuples of a port."""
         group = self._foreign.get(port)
         if group is None:
-            if port.name == FAILED and isinstance(port.node, SourceNode):
+            if port.name == FAILED and isinstance(port.node, SourceNode) and port.node not in self._timed:
                 self._foreign_group(Port(port.node))  # which diverts them
             group = self._foreign[port] = Group(Item(port, [self._read_step(port)]), (port,), options=_source_options(port))
             self._order.append(group)
@@ -192,6 +252,8 @@ class _Plan:
         return StepPlan(stage, ReadStep, Call(SourceRows(f"stage {self.names[node]!r}", node.row_type)))
 
     def _is_foreign(self, port: Port) -> bool:
+        if port.node in self._timed and port.name == ROWS:
+            return False
         return port.name == FAILED or isinstance(port.node, SourceNode) or (isinstance(port.node, BoltNode) and port.node.is_raw)
 
     def _read(self, node: Node) -> tuple[Port, ...]:
@@ -226,6 +288,9 @@ class _Plan:
 
     def _place(self, port: Port) -> Place:
         """Return where the rows of a port leave their component."""
+        if port.node in self._timed:
+            source = self._timed[port.node].source
+            return Place(self.names[source], source.stream, self._layout(port))
         if self._is_foreign(port):
             group = self._foreign[port]
             item = group.root
@@ -263,7 +328,7 @@ class _Plan:
     def _foreign_input(self, port: Port) -> Input:
         """Return the stream of foreign tuples."""
         node = port.node
-        if port.name == FAILED and not isinstance(node, BoltNode):
+        if port.name == FAILED and not isinstance(node, BoltNode) and node not in self._timed:
             group = self._foreign[Port(node)] if isinstance(node, SourceNode) else self._items[Port(node)][0]
             return Input(group.name, FAILED_STREAM)
         stream = FAILED_STREAM if port.name == FAILED else node.stream if isinstance(node, SourceNode) else DEFAULT_STREAM
@@ -290,7 +355,8 @@ class _Plan:
     def _component(self, node: Node) -> Planned | None:
         name = self.names[node]
         if isinstance(node, SourceNode):
-            return Planned(name, "spout", node.factory, node.parallelism, node.spout_settings, stages=(name,), node=node)
+            settings = {**node.spout_settings, **({"event_time": self._event_time(node)} if node in self._timed else {})}
+            return Planned(name, "spout", node.factory, node.parallelism, settings, stages=(name,), node=node)
         assert isinstance(node, BoltNode)
         self._check_diverts(node, node.options)
         wired = [self._wired(port) for port in node.inputs]
@@ -298,6 +364,15 @@ class _Plan:
         settings, parallelism = _settings(node.options)
         role: Role = "committer" if node.commits else "bolt"
         return Planned(name, role, node.factory(name, wired), parallelism, settings, inputs, (name,), node)
+
+    def _event_time(self, node: SourceNode) -> EventTime:
+        """Return the event time of a source, with the rows that it makes."""
+        timed = self._timed[node]
+        self._check_diverts(node, node.options)
+        reads = SourceRows(f"source {self.names[node]!r}", node.row_type, node.value)
+        steps = tuple(step.planned(self.names[step]) for step in timed.steps)
+        key = None if timed.key is None else timed.key.call
+        return replace(timed.node.settings, rows=TimedRows(node.stream, reads, steps, timed.node.time, key, node.diverts))
 
     def _wired(self, port: Port) -> Wired:
         """Return one input of a bolt."""

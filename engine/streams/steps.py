@@ -115,12 +115,9 @@ class FlatMapStep(Step):
     """Replaces each row by any number of rows."""
 
     def apply(self, batch: Batch) -> None:
-        parts = []
-        for row in batch.rows:
-            part = self.function(row)
-            if type(part) is not list:
-                part = list(self._iterable(part))
-            parts.append(part)
+        parts = list(map(self.function, batch.rows))
+        if set(map(type, parts)) != {list}:
+            parts = [list(self._iterable(part)) for part in parts]
         batch.spread(parts)
 
     def _iterable(self, part: Any) -> Iterable[Any]:
@@ -137,11 +134,12 @@ class KeyStep(Step):
         keys = list(map(self.function, batch.rows))
         if not set(map(type, keys)) <= PLAIN:
             for row, key in zip(batch.rows, keys, strict=True):
-                _check_key(row, key)
+                check_key(row, key)
         batch.keys = keys
 
 
-def _check_key(row: Any, key: Any) -> None:
+def check_key(row: Any, key: Any) -> None:
+    """Raise UsageError for a key that a fields grouping or a state would refuse."""
     try:
         canonical(key)
     except TypeError as error:

@@ -6,24 +6,28 @@ from typing import Any, Generic, NoReturn, TypeGuard, TypeVar, Unpack, overload
 from engine.api import BoltFactory
 from engine.api.arguments import checked_count
 from engine.errors import UsageError
-from engine.streams.aggregates import AggregatePlan, Collect, Count, Max, MaxBy, Mean, Min, Reduce, Sum
+from engine.event_time import EventTime
+from engine.streams.aggregates import AggregatePlan, Collect, Count, Custom, Max, MaxBy, Mean, Min, Reduce, Sum
 from engine.streams.arguments import (
     RowCall,
     Selected,
     SinkOptions,
     StageOptions,
+    TimeSettings,
     UpdatesReplaceEarlierOnes,
     getter,
     is_function,
     item_type,
     returned,
 )
-from engine.streams.bolt_nodes import AsyncNode, RunningNode, SinkNode, ThroughNode, read_fields
+from engine.streams.bolt_nodes import AsyncNode, RunningNode, SinkNode, ThroughNode, WindowNode, read_fields
 from engine.streams.calls import Call, checked_call
-from engine.streams.graph import FAILED, BranchNode, MergeNode, Port, SelectNode, StepNode, revises
+from engine.streams.graph import FAILED, BranchNode, EventTimeNode, Layout, MergeNode, Port, SelectNode, StepNode, revises
 from engine.streams.put import Put
-from engine.streams.rows import Failed, Keyed, Revised
+from engine.streams.rows import KEY, ROW, TIME, Failed, Keyed, Revised
 from engine.streams.steps import FilterStep, FlatMapStep, KeyStep, MapStep, SelectStep, Step
+from engine.streams.window_bolt import LATE, WindowSpec
+from engine.streams.windows import Aggregate, Calendar, Late, Session, Sliding, Windowed
 from engine.transactional.values import ReduceInto
 
 R_co = TypeVar("R_co", covariant=True)
@@ -32,6 +36,7 @@ Out = TypeVar("Out")
 T = TypeVar("T")
 K = TypeVar("K")
 N = TypeVar("N")
+Acc = TypeVar("Acc")
 
 
 class Stream(Generic[R_co]):
@@ -111,6 +116,17 @@ class Stream(Generic[R_co]):
         calls = tuple(checked_call("branch", predicate) for predicate in predicates)
         node = BranchNode(**self._of(name, {}), calls=calls, row_type=self._type)
         return tuple(Stream(Port(node, str(number)), self._type) for number in range(len(calls) + 1))
+
+    def event_time(self, time: str | Callable[[R_co], Any], /, **settings: Unpack[TimeSettings]) -> "Stream[R_co]":
+        """Give each row its time, so that windows can follow. It stands on a source, or behind `map`, `filter` and `flat_map` on it.
+
+        time: name of a field, or a function of a row. A time is an aware datetime, an int (milliseconds) or a float (seconds); `unit` says
+        another unit. A row may come `max_out_of_order` later than a row with a greater time, and still be on time. `EventTime` describes
+        the other settings.
+        """
+        call = Call(getter("event_time()", time, self._type)) if isinstance(time, str) else checked_call("event_time", time)
+        node = EventTimeNode(**self._of(None, {}), settings=EventTime(time, **settings), time=call, row_type=self._type)
+        return Stream(Port(node), self._type)
 
     @overload
     def key_by(self, key: str, /) -> "KeyedStream[Any, R_co]": ...
@@ -235,6 +251,11 @@ class KeyedStream(Generic[K, R_co]):
         self._port = port
         self._type = row_type
 
+    def window(self, spec: Sliding | Calendar | Session, /) -> "WindowedStream[K, R_co]":
+        """Divide the rows of each key into windows: `tumbling`, `sliding`, `session` or `calendar`. The rows have event times."""
+        refuse_revisions("window", self._port)
+        return in_windows(self._port, self._type, spec)
+
     def count(self, *, name: str | None = None, **options: Unpack[StageOptions]) -> "RevisedStage[R_co, Keyed[K, int]]":
         """Count the rows of each key. Each row gives the next revision of its key's count, from 1 on."""
         return self._running(AggregatePlan(Count, None), name, options)
@@ -316,6 +337,95 @@ class KeyedStream(Generic[K, R_co]):
         return RevisedStage(Port(node), Revised)
 
 
+class WindowedStage(Stage[In, Out], Generic[In, Out]):
+    """The results of windows, and the rows that came too late or could not be processed."""
+
+    __slots__ = ()
+
+    @property
+    def late(self) -> Stream[Late[In]]:
+        """The rows that came when all their windows were closed. They are counted and acked, also if nobody reads them."""
+        return Stream(Port(self._port.node, LATE), Late)
+
+
+class WindowedStream(Generic[K, R_co]):
+    """Keyed rows in windows. Each method gives one result for each key in each window, when the watermark closes it."""
+
+    __slots__ = ("_port", "_spec", "_type")
+
+    def __init__(self, port: Port, row_type: Any, spec: WindowSpec) -> None:
+        """Windowed streams come from `KeyedStream.window`."""
+        self._port, self._type, self._spec = port, row_type, spec
+
+    def count(self, *, name: str | None = None, **options: Unpack[StageOptions]) -> WindowedStage[R_co, Windowed[K, int]]:
+        """Count the rows."""
+        return self._stage(AggregatePlan(Count, None), name, options)
+
+    def aggregate(
+        self, aggregate: Aggregate[R_co, Acc, Out], *, name: str | None = None, **options: Unpack[StageOptions]
+    ) -> WindowedStage[R_co, Windowed[K, Out]]:
+        """Aggregate the rows by an object of your own with `initial`, `add`, `merge` and `result`."""
+        if not isinstance(aggregate, Aggregate):
+            raise UsageError(f"aggregate() takes an Aggregate, not {aggregate!r}", hint="Derive its class from engine.streams.Aggregate.")
+        return self._stage(AggregatePlan(Custom, Call(aggregate)), name, options)
+
+    def reduce(
+        self, function: Callable[[R_co, R_co], R_co], *, name: str | None = None, **options: Unpack[StageOptions]
+    ) -> WindowedStage[R_co, Windowed[K, R_co]]:
+        """Reduce the rows to one, with an associative function of two rows."""
+        return self._stage(AggregatePlan(Reduce, checked_call("reduce", function, arguments=2), self._type), name, options)
+
+    def sum(
+        self, of: Callable[[R_co], N], *, name: str | None = None, **options: Unpack[StageOptions]
+    ) -> WindowedStage[R_co, Windowed[K, N]]:
+        """Add up a number of each row."""
+        return self._stage(AggregatePlan(Sum, checked_call("sum", of)), name, options)
+
+    def mean(
+        self, of: Callable[[R_co], float], *, name: str | None = None, **options: Unpack[StageOptions]
+    ) -> WindowedStage[R_co, Windowed[K, float]]:
+        """Return the mean of a number of each row."""
+        return self._stage(AggregatePlan(Mean, checked_call("mean", of)), name, options)
+
+    def min(
+        self, of: Callable[[R_co], N], *, name: str | None = None, **options: Unpack[StageOptions]
+    ) -> WindowedStage[R_co, Windowed[K, N]]:
+        """Return the least value of the rows."""
+        return self._stage(AggregatePlan(Min, checked_call("min", of)), name, options)
+
+    def max(
+        self, of: Callable[[R_co], N], *, name: str | None = None, **options: Unpack[StageOptions]
+    ) -> WindowedStage[R_co, Windowed[K, N]]:
+        """Return the greatest value of the rows."""
+        return self._stage(AggregatePlan(Max, checked_call("max", of)), name, options)
+
+    def max_by(
+        self, of: Callable[[R_co], object], *, name: str | None = None, **options: Unpack[StageOptions]
+    ) -> WindowedStage[R_co, Windowed[K, R_co]]:
+        """Return the row with the greatest value. Of equal ones it is the first."""
+        return self._stage(AggregatePlan(MaxBy, checked_call("max_by", of), self._type), name, options)
+
+    def collect(self, *, name: str | None = None, **options: Unpack[StageOptions]) -> WindowedStage[R_co, Windowed[K, list[R_co]]]:
+        """Collect the rows in a list."""
+        return self._stage(AggregatePlan(Collect, None, self._type), name, options)
+
+    def _stage(self, aggregate: AggregatePlan, name: str | None, options: Mapping[str, Any]) -> WindowedStage[Any, Any]:
+        for option in ("threads", "processes"):
+            if options.get(option):
+                text = f"{aggregate.kind.kind}() in windows acts on watermarks, which reach only a bolt on the event loop"
+                raise UsageError(f"{text}, so it takes no {option}", hint=f"Leave {option} out, and raise the parallelism.")
+        node = WindowNode(
+            graph=self._port.node.graph,
+            inputs=(self._port,),
+            name=name,
+            options=options,
+            spec=self._spec,
+            aggregate=aggregate,
+            row_type=Windowed,
+        )
+        return WindowedStage(Port(node), Windowed)
+
+
 class RevisedStream(Stream[Revised[Out]]):
     """Results that replace earlier ones of the same key. Sinks that set values take them; they are not counted or reduced again."""
 
@@ -347,6 +457,25 @@ def merge(*streams: Stream[T]) -> Stream[T]:
     types = {id(stream._type): stream._type for stream in streams}
     row_type = streams[0]._type if len(types) == 1 else None
     return Stream(Port(MergeNode(graph=ports[0].node.graph, inputs=ports, row_type=row_type)), row_type)
+
+
+def in_windows(port: Port, row_type: Any, spec: Any) -> WindowedStream[Any, Any]:
+    """Return the windows over a stream. Raise UsageError if its rows have no time, or the windows are none."""
+    if not isinstance(spec, WindowSpec):
+        hint = "Write tumbling(minutes(1)), sliding(minutes(5), every=seconds(30)), session(gap=minutes(30)) or calendar('day', tz=...)."
+        raise UsageError(f"window() takes windows, not {spec!r}", hint=hint)
+    layout = layout_of(port)
+    if TIME not in layout or KEY not in layout:
+        text = "window() got rows without event times, so nobody could say when a window is complete"
+        raise UsageError(text, hint="Write flow.stream(...).event_time('at', max_out_of_order=seconds(10)).key_by(...).window(...).")
+    return WindowedStream(port, row_type, spec)
+
+
+def layout_of(port: Port) -> Layout:
+    """Return the fields of a port."""
+    if port.name == FAILED:
+        return (ROW,)
+    return port.node.port_layout(port.name, [layout_of(each) for each in port.node.inputs])
 
 
 def failed_port(port: Port) -> Port:

@@ -17,6 +17,7 @@ from engine.topology.declarer import BoltDeclarer, SpoutDeclarer
 from engine.topology.diverting import with_failed_stream
 from engine.topology.factory import Factory, FactoryFault, read_attribute
 from engine.topology.features import known_features, marks_of
+from engine.topology.timed_rows import with_timed_rows
 from engine.topology.overrides import override_faults
 from engine.topology.process_factory import process_faults
 from engine.topology.settings import BoltSettings, SpoutSettings, collect_settings
@@ -274,6 +275,10 @@ def judge(declaration: Declaration) -> Judged:
     if settings.diverts and streams is not None:
         streams, stream_faults = with_failed_stream(where, streams, _declared_at(declared))
         setting_faults += stream_faults
+    given_fields = None
+    if settings.event_time is not None and streams is not None:
+        streams, given_fields, time_faults = with_timed_rows(where, streams, settings.event_time)
+        setting_faults += time_faults
     if settings.processes and declared is not None:
         setting_faults.extend(process_faults(where, declared, declaration.factory))
     marks, commit_faults = _marks(declaration, declared)
@@ -287,6 +292,7 @@ def judge(declaration: Declaration) -> Judged:
         settings,
         _declared_at(declared),
         marks=marks,
+        given_fields=given_fields,
         chooses_tasks=declaration.kind == "spout" and getattr(declared, "chooses_tasks", False) is True,
     )
     return Judged(spec, faults + setting_faults + commit_faults, streams is not None, declared)

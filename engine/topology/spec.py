@@ -1,6 +1,6 @@
 """Immutable description of a topology: the result of `TopologyBuilder.build()`."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from engine.api.spout import MaxSpoutPending, OnError
 from engine.config import Config
 from engine.errors import UsageError
 from engine.event_time import EventTime
-from engine.names import FAILED_STREAM, is_reserved
+from engine.names import is_reserved
 
 Kind: TypeAlias = Literal["spout", "bolt"]
 
@@ -100,15 +100,16 @@ class ComponentSpec:
     is_outlined: bool = False
     """True: drawings outline the component."""
 
-    make_row: "Callable[[Any], Callable[[tuple[Any, ...]], Any]] | None" = None
-    """Returns, for an instance of a spout, the function that makes the rows to emit from the values of an emit (`RowStamp`)."""
     given_fields: Fields | None = None
-    """Fields of the values that the spout emits, if `make_row` makes other rows of them."""
+    """Fields of the values that the spout emits, if it makes other rows of them (`EventTime.rows`)."""
 
     @property
     def timed_streams(self) -> tuple[str, ...]:
         """Streams of a spout whose rows have times."""
-        return tuple(name for name in self.streams if not is_reserved(name) and name != FAILED_STREAM)
+        rows = None if self.settings.event_time is None else self.settings.event_time.rows
+        if rows is not None:
+            return (rows.stream,)
+        return tuple(name for name in self.streams if not is_reserved(name))
 
     @property
     def where(self) -> str:

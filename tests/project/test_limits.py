@@ -22,6 +22,7 @@ LONG_FILES: dict[str, str] = {
     "engine/runtime/executor.py": "one class: the life of a task, from its first instance to its last",
     "engine/runtime/bolt_executor.py": "one class: turns, orders, errors and rollback of a bolt's task",
     "engine/runtime/spout_executor.py": "one class: polls, verdicts, switches and ends of a spout's task",
+    "engine/streams/streams.py": "one noun: the streams of a flow, whose methods return each other",
     "engine/state/layered.py": "one class: the layers of a state and what moves them on",
 }
 LONG_FUNCTIONS: dict[str, str] = {}

@@ -16,7 +16,7 @@ from engine.streams.windows.aggregates import Aggregate
 from engine.streams.windows.keyed import NamespacedState
 from engine.streams.windows.lateness import Lateness
 from engine.streams.windows.merging import RunningMerge
-from engine.streams.windows.results import Late, Windowed
+from engine.streams.windows.results import Windowed
 from engine.streams.windows.specs import Calendar, Sliding
 
 EMITTED: Final = "emitted"
@@ -70,8 +70,8 @@ class TimeWindows:
         """`closed` and `watermark`, for the caller to store."""
         return self.closed, self.watermark
 
-    def add_rows(self, keys: Sequence[Any], times: Sequence[int], rows: Sequence[Any]) -> list[Late[Any]]:
-        """Add a burst, given as columns, and return its late rows."""
+    def add_rows(self, keys: Sequence[Any], times: Sequence[int], rows: Sequence[Any]) -> list[tuple[int, int]]:
+        """Add a burst, given as columns. Return the index of each late row, and by how much it is late in microseconds."""
         if not times:
             return []
         self.lateness.rows += len(times)
@@ -83,17 +83,17 @@ class TimeWindows:
             return []
         return self._add_scattered(keys, times, rows)
 
-    def _add_scattered(self, keys: Sequence[Any], times: Sequence[int], rows: Sequence[Any]) -> list[Late[Any]]:
-        late: list[Late[Any]] = []
+    def _add_scattered(self, keys: Sequence[Any], times: Sequence[int], rows: Sequence[Any]) -> list[tuple[int, int]]:
+        late: list[tuple[int, int]] = []
         panes: dict[int, tuple[list[Any], list[Any]]] = {}
         start, end = self._start, self._end
         is_late = self._spec.last_end(start) <= self.watermark
-        for key, time, row in zip(keys, times, rows, strict=True):
+        for index, (key, time, row) in enumerate(zip(keys, times, rows, strict=True)):
             if not start <= time < end:
                 start, end = self._spec.pane_of(time)
                 is_late = self._spec.last_end(start) <= self.watermark
             if is_late:
-                late.append(Late(row, self.watermark - time, "late"))
+                late.append((index, self.watermark - time))
                 self.lateness.note(self.watermark - time)
                 continue
             if start not in panes:

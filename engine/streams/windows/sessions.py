@@ -13,7 +13,7 @@ from engine.streams.windows.aggregates import Aggregate
 from engine.streams.windows.keyed import NamespacedState
 from engine.streams.windows.lateness import Lateness
 from engine.streams.windows.panes import SLICE
-from engine.streams.windows.results import Late, Windowed
+from engine.streams.windows.results import Windowed
 from engine.streams.windows.specs import Session
 
 SESSIONS: Final = "sessions"
@@ -59,9 +59,9 @@ class SessionWindows:
     def _await(self, key: Any, last: int) -> None:
         self._due.setdefault((last + self._gap) // self._width, []).append(key)
 
-    def add_rows(self, keys: Sequence[Any], times: Sequence[int], rows: Sequence[Any]) -> list[Late[Any]]:
-        """Add a burst, given as columns, and return its late rows."""
-        late: list[Late[Any]] = []
+    def add_rows(self, keys: Sequence[Any], times: Sequence[int], rows: Sequence[Any]) -> list[tuple[int, int]]:
+        """Add a burst, given as columns. Return the index of each late row, and by how much it is late in microseconds."""
+        late: list[tuple[int, int]] = []
         self.lateness.rows += len(times)
         distinct = list(dict.fromkeys(keys))
         stored = self._sessions.get_many(distinct, None)
@@ -69,11 +69,11 @@ class SessionWindows:
         for key, value in zip(distinct, stored, strict=True):
             opened[key] = [[first, last, self._decode(acc)] for first, last, acc in value or ()]
         changed: dict[Any, None] = {}  # in the order of arrival, so that each run does the same
-        for key, time, row in zip(keys, times, rows, strict=True):
+        for index, (key, time, row) in enumerate(zip(keys, times, rows, strict=True)):
             if self._add(key, opened[key], time, row):
                 changed[key] = None
             else:
-                late.append(Late(row, self.watermark - time, "late"))
+                late.append((index, self.watermark - time))
                 self.lateness.note(self.watermark - time)
         encode = self._encode
         if changed:

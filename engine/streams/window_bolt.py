@@ -1,0 +1,158 @@
+"""The bolt of a stage with windows: rows into panes and sessions, and results when the watermark closes them (WI-1 to WI-6)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from engine.api import Burst, Fields
+from engine.checkpoint import StatefulBurstBolt
+from engine.errors import FatalError
+from engine.kernel import key_group
+from engine.state import KeyValueState, LayeredState
+from engine.streams.aggregates import Aggregate, AggregatePlan, Count
+from engine.streams.calls import OpenCalls
+from engine.streams.rows import KEY, ROW, TIME
+from engine.streams.shapes import Misfit
+from engine.streams.times import FIRST
+from engine.streams.windows import Calendar, Late, Session, SessionWindows, Sliding, TimeWindows, Windowed, open_keeper
+
+LATE: Final = "late"
+"""Port and stream of the late rows."""
+PROGRESS: Final = "progress"
+"""Namespace of the watermark up to which the windows of each key group are closed."""
+LATE_ROWS: Final = "late_rows"
+"""Metric with the number of late rows."""
+WindowSpec = Sliding | Calendar | Session
+
+
+class Accumulates:
+    """An aggregate of a flow, as windows use it. The accumulator of no rows is None."""
+
+    def __init__(self, aggregate: Aggregate) -> None:
+        self.counts = type(aggregate) is Count
+        self.add = aggregate.add
+        self.result = aggregate.result
+        self._merge = aggregate.merge
+
+    def initial(self) -> None:
+        """Return the accumulator of no rows."""
+
+    def merge(self, value: Any, other: Any) -> Any:
+        """Return the accumulator of the rows of both."""
+        return other if value is None else value if other is None else self._merge(value, other)
+
+
+class WindowBolt(StatefulBurstBolt):
+    """Keeps the open windows of the keys of one task, and emits the result of each key in a window when the watermark closes it."""
+
+    survives_rollback = False
+    keeper: TimeWindows | SessionWindows
+
+    def __init__(self, stage: "WindowStage") -> None:
+        self._stage = stage
+        self.output_fields = {"default": Fields(*stage.layout), LATE: Fields(ROW)}
+
+    async def prepare(self) -> None:
+        self._open = OpenCalls(self.context)
+        plan = self._stage.aggregate
+        try:
+            function = None if plan.call is None else await self._open.function_of(plan.call)
+        except BaseException:
+            await self._open.close()
+            raise
+        self._aggregate = plan.live(function)
+        self._late = self.context.counter(LATE_ROWS)
+
+    async def cleanup(self) -> None:
+        await self._open.close()
+
+    def init_state(self, state: KeyValueState[Any, Any]) -> None:
+        """Take up the open windows, and the watermark up to which windows are closed (ET-4)."""
+        assert isinstance(state, LayeredState)
+        self._slots = [_keys_of_slots(state.place.key_groups)[slot] for slot in state.place.slots]
+        self._progress = state.namespace(PROGRESS)
+        stored = [each for each in self._progress.get_many(self._slots) if each is not None]
+        for _, _, stage in stored:
+            self._check(stage)
+        closed = min((each[0] for each in stored), default=FIRST)
+        watermark = max((each[1] for each in stored), default=FIRST)
+        codec = self._aggregate.stored, self._loaded
+        accumulates: Any = Accumulates(self._aggregate)
+        self.keeper = open_keeper(state, self._stage.spec, accumulates, progress=(closed, watermark), codec=codec)
+        self._stored = self.keeper.progress if stored else None
+
+    def execute_many(self, burst: Burst) -> None:
+        if self.keeper.closed < self.keeper.watermark:
+            self._finish_close()
+        rows = burst[ROW]
+        late = self.keeper.add_rows(burst[KEY], burst[TIME], rows)
+        if late:
+            self._late.add(len(late))
+            for index, late_by_us in late:
+                self.collector.emit((Late(rows[index], late_by_us, "late"),), burst[index], LATE)
+
+    def pass_watermark(self, watermark: int) -> Iterator[None]:
+        """Close the windows that end at the watermark or before, and emit their results in slices."""
+        for part in self.keeper.close(watermark):
+            self._emit(part)
+            yield
+
+    def _finish_close(self) -> None:
+        """Finish a close that ended with the task that had these keys before."""
+        for part in self.keeper.close(self.keeper.watermark):
+            self._emit(part)
+
+    def _emit(self, part: list[Windowed[Any, Any]]) -> None:
+        self.collector.emit_many([(each, each.end_us - 1) for each in part])
+
+    def pre_prepare(self, txid: int) -> None:
+        """Store how far windows are closed, with the checkpoint that forgets them (WI-5)."""
+        if self.keeper.progress != self._stored:
+            self._stored = self.keeper.progress
+            entry = (*self._stored, self._stage.description)
+            self._progress.put_many(dict.fromkeys(self._slots, entry))
+
+    def _check(self, stored: str) -> None:
+        """Raise FatalError unless the stored windows are those of this stage."""
+        if stored != self._stage.description:
+            text = f"stage {self._stage.name!r} has stored {stored}, and is {self._stage.description} now"
+            hint = f"Give the stage another name, or remove its state: python -m engine state remove ... {self._stage.name}."
+            raise FatalError(text, hint=hint)
+
+    def _loaded(self, value: Any) -> Any:
+        try:
+            return self._aggregate.loaded(value)
+        except Misfit as error:
+            hint = "Give a new field a default, and keep the types of fields. Or give the stage another name."
+            raise FatalError(f"stage {self._stage.name!r} has stored rows of another type: {error}", hint=hint) from None
+
+
+@lru_cache(maxsize=8)
+def _keys_of_slots(key_groups: int) -> list[int]:
+    """Return a key for each key group, under which its task can store something of its own."""
+    keys: dict[int, int] = {}
+    number = 0
+    while len(keys) < key_groups:
+        keys.setdefault(key_group(number, key_groups), number)
+        number += 1
+    return [keys[group] for group in range(key_groups)]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowStage:
+    """Factory of the bolts of one stage with windows."""
+
+    name: str
+    spec: WindowSpec
+    aggregate: AggregatePlan
+    layout: tuple[str, ...] = (ROW, TIME)
+
+    @property
+    def description(self) -> str:
+        """What the stored windows are."""
+        return f"{self.aggregate.kind.kind}() of {self.spec}"
+
+    def create(self) -> WindowBolt:
+        """Return a new bolt."""
+        return WindowBolt(self)
