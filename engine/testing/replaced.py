@@ -10,13 +10,14 @@ from engine.topology import Topology
 from engine.topology.factory import Factory, FactoryFault
 from engine.topology.features import marks_of
 from engine.topology.settings import collect_settings
+from engine.topology.timed_rows import with_timed_rows
 from engine.topology.validate import graph_faults
 
 
 def replaced(topology: Topology, component_id: str, factory: SpoutFactory | BoltFactory) -> Topology:
     """Return a copy of the topology in which this factory creates the instances of a component.
 
-    The component keeps its id, parallelism and subscriptions, and a spout keeps its settings. Streams, and the settings of a bolt, come
+    The component keeps its id, parallelism and subscriptions, and a spout keeps its settings, also those of event time. Streams, and the settings of a bolt, come
     from the new instances. Raises UsageError for an unknown id, and TopologyError if the new component does not fit.
 
     >>> from engine import TopologyBuilder, bolt, spout
@@ -46,10 +47,15 @@ def replaced(topology: Topology, component_id: str, factory: SpoutFactory | Bolt
     except FactoryFault as fault:
         raise TopologyError([f"{spec.kind} {component_id!r}: {fault}"], topology_name=topology.name) from None
     settings, faults = collect_settings(spec.kind, f"{spec.kind} {component_id!r}", declared, {})
+    given_fields = None
     if spec.kind == "spout":
         settings = spec.settings
+        if settings.event_time is not None:
+            streams, given_fields, time_faults = with_timed_rows(spec.where, streams, settings.event_time)
+            faults += time_faults
     marks = marks_of(spec.kind, declared)
-    components = {**topology.components, component_id: replace(spec, factory=made, streams=streams, settings=settings, marks=marks)}
+    changed_spec = replace(spec, factory=made, streams=streams, settings=settings, marks=marks, given_fields=given_fields)
+    components = {**topology.components, component_id: changed_spec}
     changed = replace(topology, components=MappingProxyType(components))
     faults += graph_faults(changed)
     if faults:
