@@ -59,6 +59,8 @@ class SourceClock:
         self.settings: Final = settings
         self.sent = Mark(NO_WATERMARK, True)
         """The last mark that has left."""
+        self.before_end = NO_WATERMARK
+        """The last watermark that has left and is not the end, because the source may have more rows in a later run."""
         self.held: Final[dict[Any, HeldRow]] = {}
         """Failed rows by their ids."""
         self.passed_held = 0
@@ -133,6 +135,8 @@ class SourceClock:
         least = self._oldest(now, oldest_open, is_open)
         while self._records and (least is None or self._records[0].at < least):
             due = self._records.popleft().mark
+            if due.watermark != END_OF_TIME:
+                self.before_end = due.watermark
         if due is not None:
             self.sent = due
         return due
@@ -168,6 +172,8 @@ class SourceClock:
         """
         self._records.clear()
         self._quiet.clear()
+        if watermark != END_OF_TIME:
+            self.before_end = watermark
         self.sent = Mark(watermark, True)
         return self.sent
 

@@ -184,12 +184,12 @@ class SourceMarks:
 
     @property
     def now(self) -> tuple[int, dict[Hashable, int]]:
-        """The watermark that has left, and the greatest times."""
-        return self.clock.sent.watermark, self._times.greatest()
+        """The watermark that has left, without the end, and the greatest times."""
+        return self.clock.before_end, self._times.greatest()
 
     def cut(self) -> None:
         """Take the watermark of now for the checkpoint that begins."""
-        self._prepared = self.clock.sent.watermark
+        self._prepared = self.clock.before_end
 
     def note_committed(self) -> None:
         """Note that the last cut is committed."""

@@ -56,7 +56,7 @@ class TaskSteps:
     watermark: int = NO_WATERMARK
     is_idle: bool = False
     due: float | None = None
-    """When the pause is over that is being played."""
+    """When the step may be over that is being played."""
     open: dict[int, FedRow] = field(default_factory=dict)
     again: deque[FedRow] = field(default_factory=deque)
     """Rows to emit again."""
@@ -173,7 +173,7 @@ class Events:
 
     @property
     def sent(self) -> datetime | None:
-        """The watermark that has left, the least of all tasks. None: none has. The end is the year 9999."""
+        """The watermark that has left, the least of all tasks. None: none has."""
         watermarks = [task.spout.sent for task in self._tasks.values() if task.spout is not None]
         least = min(watermarks, default=NO_WATERMARK)
         return None if least == NO_WATERMARK else datetime_of(least)
@@ -307,7 +307,7 @@ class EventsSpout(Spout, SpoutPortUser):
 
     @property
     def sent(self) -> int:
-        """The watermark that has left."""
+        """The watermark that has left, without the end."""
         times = self.port.take_times()
         return NO_WATERMARK if times is None else times[0]
 
@@ -350,12 +350,17 @@ class EventsSpout(Spout, SpoutPortUser):
         else:
             self.task.is_idle = False
             self.task.watermark = step.watermark
-        has_left = self.port.send_watermark()
+        has_left, now = self.port.send_watermark(), self.context.clock.now()
         if has_left is None:
             what = "idle" if step.watermark is None else "watermark"
             hint = "Write Events(..., event_time=EventTime('at')), or set event_time of the source."
             raise FatalError(f"spout {self.context.component_id!r}: {what}() was called, and its rows have no event time", hint=hint)
-        return has_left or not step.wait
+        if not has_left and self.task.due is None:
+            self.task.due = now
+        if not has_left and (step.wait or now == self.task.due):  # rows of the same instant would hold the watermark, too
+            return False
+        self.task.due = None
+        return True
 
     def _has_passed(self, secs: float) -> bool:
         now = self.context.clock.now()

@@ -139,7 +139,7 @@ def test_an_idle_source_holds_nobody_until_its_next_row() -> None:
     shown: list[Any] = []
     quiet.feed((1,))
     quiet.watermark(1, unit="s")
-    quiet.advance(10)
+    quiet.advance(10.5)
     quiet.idle()
     quiet.advance(20)
     quiet.feed((50,))
@@ -313,7 +313,7 @@ def minutes_of_rows(events: Events, first: int, count: int) -> dict[int, int]:
     met: dict[int, int] = {}
     for number in range(first, first + count):
         events.watermark(number * 10, unit="s")
-        for at in (number * 10 + 5, number * 10 - 5):
+        for at in (number * 10 + 7, number * 10 - 5):
             events.feed((at,))
             met[at] = number * 10_000_000
         events.advance(0.5)
@@ -327,7 +327,7 @@ def test_a_rollback_repeats_rows_and_watermarks(tasks: int) -> None:
     met = minutes_of_rows(events, 1, 40)
     events.close()
     faults = [KillTask("sum", at_secs=4.3), KillTask("events", at_secs=9.7), KillTask("sum", task_index=1, at_secs=15.2)]
-    finished = run_topology(exact(events, sums, tasks), Config(checkpoint_interval_ms=2000), faults=faults)
+    finished = run_topology(exact(events, sums, tasks), Config(state_checkpoint_interval_ms=2000), faults=faults)
     assert finished.state == "complete"
     assert len(finished.strikes) == 3
     assert len(sums.calls) > len(met), "rows were repeated"
@@ -337,7 +337,7 @@ def test_a_rollback_repeats_rows_and_watermarks(tasks: int) -> None:
 @pytest.mark.guarantee("EO-1", "ET-4")
 def test_a_later_run_goes_on_with_the_steps(tmp_path: Path) -> None:
     events, sums = Events("at"), Sums()
-    config = Config(state_provider=f"sqlite:///{tmp_path}/s.db", checkpoint_interval_ms=1000)
+    config = Config(state_provider=f"sqlite:///{tmp_path}/s.db", state_checkpoint_interval_ms=1000)
     met = minutes_of_rows(events, 1, 10)
 
     async def stop(run: Run) -> None:
@@ -352,6 +352,7 @@ def test_a_later_run_goes_on_with_the_steps(tmp_path: Path) -> None:
 
     another = Events("at")
     another.feed((1,))
+    another.advance(1)
     another.watermark(1000, unit="s")
     another.feed((999,))
     another.close()
