@@ -12,6 +12,7 @@ from engine.errors import EventTimeError
 from engine.event_time import NO_WATERMARK, EventTime, Mark, PartitionView, SourceClock
 from engine.kernel import RowStamp, SourceTimes, SpoutCore, emit_mark
 from engine.names import MARK_STREAM
+from engine.runtime.error_report import ErrorReporter
 from engine.topology import ComponentSpec
 
 PERIOD_SECS: Final = 0.2
@@ -21,16 +22,17 @@ PERIOD_SECS: Final = 0.2
 class SourceMarks:
     """The watermarks of one task of a spout, through all its instances."""
 
-    def __init__(self, spec: ComponentSpec, settings: EventTime, core: SpoutCore, clock: Clock, report: Callable[[str], None]) -> None:
-        """report: warns of something that an operator should know."""
+    def __init__(self, spec: ComponentSpec, settings: EventTime, core: SpoutCore, clock: Clock, reporter: ErrorReporter) -> None:
         self.settings: Final = settings
         self.clock: Final = SourceClock(settings)
         self._spec = spec
         self._core = core
         self._time = clock
-        self._report = report
+        self._reporter = reporter
         self._times: Final = SourceTimes()
         self._spout: Any = None
+        self._is_open = False
+        """True while the spout can tell what it reads."""
         self._timer: asyncio.TimerHandle | None = None
         self._at_commit = self._prepared = NO_WATERMARK
         """The watermark of the last commit, and of the checkpoint that is being prepared."""
@@ -42,7 +44,12 @@ class SourceMarks:
         self._spout = spout
         self._core.set_stamps({name: self._stamp(name, spout) for name in self._spec.timed_streams})
         self._send(self.clock.sent)
+        self._is_open = False
         self._look_later()
+
+    def note_open(self) -> None:
+        """Note that the instance is open, and is where it begins to read. Until then it cannot tell what it reads."""
+        self._is_open = True
 
     def _stamp(self, stream: str, spout: Any) -> RowStamp:
         has_partitions = type(spout).partition_of is not Spout.partition_of or "partition_of" in vars(spout)
@@ -77,7 +84,7 @@ class SourceMarks:
 
     def drop_instance(self) -> None:
         """Forget what the rows of a dead instance have told. Its source sends them again, and W stands where it is."""
-        self._spout = None
+        self._spout, self._is_open = None, False
         self._times.restore({})
         self.clock.held.clear()
         self.clock.go_back(self.clock.sent.watermark)
@@ -95,13 +102,18 @@ class SourceMarks:
 
     def look(self) -> None:
         """Record the watermark of now, and send what is due."""
-        if self._spout is None or self.has_ended:
+        if not self._is_open or self.has_ended:
             return
         now, wall_us = self._time.now(), self._wall_us()
         ahead = self.settings.ahead_us
         if ahead is not None:
             self._times.limit = wall_us + ahead
-        self.clock.record(now, wall_us, self._partitions(), self._spout.watermark())
+        try:
+            partitions, known = self._partitions(), self._spout.watermark()
+        except Exception as error:  # noqa: BLE001 - code of the user
+            self._reporter.report(error, next_step="the watermark stands, and the spout is asked again")
+        else:
+            self.clock.record(now, wall_us, partitions, known)
         self.send_due(now)
 
     def look_now(self) -> bool:
@@ -116,7 +128,7 @@ class SourceMarks:
         passed = self.clock.passed_held
         due = self.clock.take_due(now, self._core.oldest_open(), self._core.is_open)
         if self.clock.passed_held > passed:
-            self._report(
+            self._reporter.warn(
                 f"{self._spec.where}: the watermark has waited {self.settings.hold_secs:g} s for a failed row, and passes it now. "
                 "If the row is sent again, it may be late. hold_secs of event_time says how long it waits."
             )
@@ -205,3 +217,7 @@ class SourceMarks:
     def go_back(self) -> None:
         """Go back to the watermark of the last commit. A source that cannot rewind goes on, and sends the rows again that fail now."""
         self._send(self.clock.go_back(self._at_commit))
+
+    def wait_until_open(self) -> None:
+        """Look no more until the source has gone back, because its times are those of rows that it repeats."""
+        self._is_open = False

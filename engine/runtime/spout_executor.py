@@ -95,7 +95,7 @@ class SpoutExecutor(Executor):
         self.core.row_mark = 0
         self.core.hold_acks(spec.holds_acks)
         event_time = spec.settings.event_time
-        self.marks = None if event_time is None else SourceMarks(spec, event_time, self.core, run_context.clock, self.reporter.warn)
+        self.marks = None if event_time is None else SourceMarks(spec, event_time, self.core, run_context.clock, self.reporter)
         """Sends the watermarks of a source with event times."""
         self.core.on_refused = self._refuse_row
         self.orders = Orders(run_context.loop, self.wake)
@@ -150,6 +150,8 @@ class SpoutExecutor(Executor):
             await self.source.begin(spout)
         elif spout.rewinds is True:
             await self.call_hook(spout.seek, None)
+        if self.marks is not None:
+            self.marks.note_open()
         if self.active:
             await self.call_hook(spout.activate)
         self._set_polling()
@@ -231,6 +233,8 @@ class SpoutExecutor(Executor):
                 raise
             await self._replace(error)
             return
+        if self.marks is not None:
+            self.marks.note_open()
         self._set_polling()
         self._note_ready()
 
@@ -339,6 +343,8 @@ class SpoutExecutor(Executor):
         self.core.fail_open_trees(failure)
         if self.marks is not None:
             self.marks.go_back()
+            if self.source is not None:
+                self.marks.wait_until_open()
 
     def _set_polling(self) -> None:
         self.core.polling = (self.active or self._is_finishing) and not self.exhausted and not self._held_back and not self._rows

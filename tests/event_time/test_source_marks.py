@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from engine import Config, Run, Spout, SpoutExhausted, StatefulBasicBolt, TopologyBuilder, Tuple
-from engine.event_time import END_OF_TIME, EventTime
-from engine.testing import Events, run_topology
+from engine.event_time import END_OF_TIME, NO_WATERMARK, EventTime
+from engine.testing import Events, KillTask, run_topology
 
 SECS = EventTime("at", unit="s")
 
@@ -24,12 +24,16 @@ class Watermarks:
         seen = self.seen
 
         class Note(StatefulBasicBolt):
+            watermark = NO_WATERMARK
+
             def pass_watermark(self, watermark: int) -> Iterator[None]:
+                self.watermark = watermark
                 seen.append("end" if watermark == END_OF_TIME else f"W{watermark // 1_000_000}")
                 return iter(())
 
             def execute(self, tup: Tuple) -> None:
-                seen.append(tup["at"])
+                at = tup["at"]
+                seen.append(f"late {at}" if at * 1_000_000 < self.watermark else at)
 
         return Note()
 
@@ -95,11 +99,12 @@ class OpensLate(Spout):
 
     output_fields = "at"
     event_time = SECS
+    next = 0
+    due = 0.0
 
     async def open(self) -> None:
         await asyncio.sleep(1)
         self.mine = ["only"]
-        self.rows = [10, 20]
 
     def partitions(self) -> list[str]:
         return self.mine
@@ -108,9 +113,12 @@ class OpensLate(Spout):
         return "only"
 
     def next_tuple(self) -> None:
-        if not self.rows:
+        if self.next == 30:
             raise SpoutExhausted
-        self.collector.emit((self.rows.pop(0),), message_id=1)
+        if self.context.clock.now() >= self.due:
+            self.next += 10
+            self.due = self.context.clock.now() + 1
+            self.collector.emit((self.next,), message_id=self.next)
 
 
 @pytest.mark.guarantee("ET-3")
@@ -119,14 +127,10 @@ def test_a_source_is_asked_for_its_partitions_only_when_it_is_open() -> None:
     builder = TopologyBuilder("late")
     builder.set_spout("opens", OpensLate)
     builder.set_bolt("note", noted).shuffle_grouping("opens")
-    failed: list[Any] = []
-
-    async def watch(run: Run) -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, problem: failed.append(problem))
-
-    assert run_topology(builder.build(), during=watch).state == "complete"
-    assert failed == []
-    assert noted.seen == [10, 20, "end"]
+    finished = run_topology(builder.build())
+    assert finished.state == "complete"
+    assert finished.errors == ()
+    assert noted.seen == [10, "W10", 20, "W20", 30, "end"]
 
 
 class AsksBadly(Knows):
@@ -150,4 +154,41 @@ def test_a_source_that_raises_when_it_is_asked_is_reported_and_asked_again() -> 
     finished = run_topology(builder.build())
     assert finished.state == "complete"
     assert "W9" in noted.seen
-    assert [str(each.error) for each in finished.errors] == ["not now"]
+    assert [(each.component_id, each.text) for each in finished.errors] == [("knows", "ValueError: not now")]
+
+
+class SeeksLong(Spout):
+    """Keeps its instance in a rollback, and takes long to go back."""
+
+    output_fields = "at"
+    event_time = SECS
+    survives_rollback = True
+
+    async def seek(self, position: int | None) -> None:
+        await asyncio.sleep(1)
+        self.next = position or 0
+
+    def position(self) -> int:
+        return self.next
+
+    async def next_tuple(self) -> None:
+        await asyncio.sleep(0.1)
+        if self.next == 100:
+            raise SpoutExhausted
+        self.collector.emit((self.next,))
+        self.next += 1
+
+
+@pytest.mark.guarantee("ET-4")
+def test_no_watermark_of_before_a_rollback_leaves_while_a_source_seeks() -> None:
+    noted = Watermarks()
+    builder = TopologyBuilder("seeks")
+    builder.set_spout("rows", SeeksLong)
+    builder.set_bolt("note", noted).shuffle_grouping("rows")
+    faults = [KillTask("note", at_secs=5.55)]
+    finished = run_topology(builder.build(), Config(state_checkpoint_interval_ms=3000), faults=faults)
+    assert finished.state == "complete"
+    rows = [each for each in noted.seen if isinstance(each, int)]
+    assert [each for each in noted.seen if str(each).startswith("late")] == []
+    assert sorted(set(rows)) == list(range(100))
+    assert len(rows) > 100, "rows are repeated"
