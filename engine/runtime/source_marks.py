@@ -143,7 +143,7 @@ class SourceMarks:
         views: dict[Hashable, PartitionView] = {}
         for partition in [None] if assigned is None else assigned:
             at = times.get(partition)
-            caught_up = spout.caught_up(partition)
+            caught_up = False if partition in Spout.UNKNOWN_PARTITIONS else spout.caught_up(partition)
             views[partition] = PartitionView(NO_WATERMARK if at is None else at.greatest, 0 if at is None else at.rows, caught_up)
         return views
 

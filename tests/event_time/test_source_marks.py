@@ -192,3 +192,33 @@ def test_no_watermark_of_before_a_rollback_leaves_while_a_source_seeks() -> None
     assert [each for each in noted.seen if str(each).startswith("late")] == []
     assert sorted(set(rows)) == list(range(100))
     assert len(rows) > 100, "rows are repeated"
+
+
+class LearnsLate(OpensLate):
+    """Does not know its partitions for a while, and has nothing to read then."""
+
+    async def open(self) -> None:
+        self.mine = self.UNKNOWN_PARTITIONS  # type: ignore[assignment]
+
+    def caught_up(self, partition: Any = None) -> bool:
+        return True
+
+    def next_tuple(self) -> None:
+        if self.context.clock.now() > 20:
+            self.mine = ["only"]
+            super().next_tuple()
+
+
+@pytest.mark.guarantee("ET-3")
+def test_partitions_that_are_not_known_are_never_caught_up() -> None:
+    noted = Watermarks()
+    builder = TopologyBuilder("late")
+    other = Events("at", event_time=SECS)
+    other.watermark(100, unit="s")
+    other.advance(30)
+    other.close()
+    builder.set_spout("learns", LearnsLate)
+    builder.set_spout("other", other)
+    builder.set_bolt("note", noted).shuffle_grouping("learns").shuffle_grouping("other")
+    assert run_topology(builder.build()).state == "complete"
+    assert noted.seen == [10, "W10", 20, "W20", 30, "W100", "end"]
