@@ -143,6 +143,15 @@ class Spout(ABC):
 
     # Event time. These are plain methods, which the engine calls after `open`, also while the spout is paused or held back.
 
+    def watermark(self) -> int | None:
+        """Return the watermark of this instance in microseconds since 1970, if its source knows it, such as a change stream of a database.
+
+        It says that no later row of this instance on time has a time before it. It counts instead of the times of the rows and the bound. It may
+        not fall, and leaves when the rows that have been emitted by then are settled. None, the default: it follows from the times.
+        Called several times per second.
+        """
+        return None
+
     def partitions(self) -> Collection[Hashable] | None:
         """Return the partitions that this instance reads now, such as those that are assigned to it. None: the source has no partitions.
 

@@ -59,6 +59,8 @@ class SourceClock:
         self.settings: Final = settings
         self.sent = Mark(NO_WATERMARK, True)
         """The last mark that has left."""
+        self.before_end = NO_WATERMARK
+        """The last watermark that has left and is not the end, because the source may have more rows in a later run."""
         self.held: Final[dict[Any, HeldRow]] = {}
         """Failed rows by their ids."""
         self.passed_held = 0
@@ -68,9 +70,12 @@ class SourceClock:
 
     # What is recorded
 
-    def record(self, now: float, wall_us: int, partitions: Mapping[Hashable, PartitionView]) -> None:
-        """Record the watermark behind all rows that have been emitted by now."""
-        self._add(now, self._mark(now, wall_us, partitions))
+    def record(self, now: float, wall_us: int, partitions: Mapping[Hashable, PartitionView], known: int | None = None) -> None:
+        """Record the watermark behind all rows that have been emitted by now.
+
+        known: the watermark of a source that knows it. None: it follows from the times of the rows.
+        """
+        self._add(now, self._mark(now, wall_us, partitions, known))
 
     def record_end(self, now: float) -> None:
         """Record the end, because the source is exhausted."""
@@ -92,16 +97,19 @@ class SourceClock:
         if mark != last:
             self._records.append(Record(now, mark))
 
-    def _mark(self, now: float, wall_us: int, partitions: Mapping[Hashable, PartitionView]) -> Mark:
+    def _mark(self, now: float, wall_us: int, partitions: Mapping[Hashable, PartitionView], known: int | None) -> Mark:
         self._quiet = {partition: self._quiet.get(partition, _Quiet()) for partition in partitions}
         active = [view.greatest for partition, view in partitions.items() if not self._is_idle(now, partition, view)]
         bound = self.settings.bound_us
-        if active:
-            return Mark(_before(min(active), bound), True)
-        greatest = _before(max((view.greatest for view in partitions.values()), default=NO_WATERMARK), bound)
-        if self.settings.close_when_idle:
-            greatest = max(greatest, wall_us - bound)
-        return Mark(greatest, False)
+        if known is not None:
+            watermark = min(known, END_OF_TIME - 1)  # the end is for sources that are exhausted
+        elif active:
+            watermark = _before(min(active), bound)
+        else:
+            watermark = _before(max((view.greatest for view in partitions.values()), default=NO_WATERMARK), bound)
+        if not active and self.settings.close_when_idle:
+            watermark = max(watermark, wall_us - bound)
+        return Mark(watermark, bool(active))
 
     def _is_idle(self, now: float, partition: Hashable, view: PartitionView) -> bool:
         quiet = self._quiet[partition]
@@ -127,6 +135,8 @@ class SourceClock:
         least = self._oldest(now, oldest_open, is_open)
         while self._records and (least is None or self._records[0].at < least):
             due = self._records.popleft().mark
+            if due.watermark != END_OF_TIME:
+                self.before_end = due.watermark
         if due is not None:
             self.sent = due
         return due
@@ -162,6 +172,8 @@ class SourceClock:
         """
         self._records.clear()
         self._quiet.clear()
+        if watermark != END_OF_TIME:
+            self.before_end = watermark
         self.sent = Mark(watermark, True)
         return self.sent
 

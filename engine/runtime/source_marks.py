@@ -31,6 +31,8 @@ class SourceMarks:
         self._reporter = reporter
         self._times: Final = SourceTimes()
         self._spout: Any = None
+        self._is_open = False
+        """True while the spout can tell what it reads."""
         self._timer: asyncio.TimerHandle | None = None
         self._before: dict[str, int] = {}
         """Greatest times of partitions before the position at which the source has begun, by their texts."""
@@ -41,13 +43,14 @@ class SourceMarks:
 
     def use_instance(self, spout: Any) -> None:
         """Stamp the rows of a new instance, before its `open`. Send the last watermark again, because a bolt may have forgotten it."""
+        self._spout, self._is_open = spout, False
         self._core.set_stamps({name: self._stamp(name, spout) for name in self._spec.timed_streams})
         self._send(self.clock.sent)
-
-    def note_open(self, spout: Any) -> None:
-        """Look at the partitions of an instance that is open."""
-        self._spout = spout
         self._look_later()
+
+    def note_open(self) -> None:
+        """Note that the instance is open, and is where it begins to read. Until then it cannot tell what it reads."""
+        self._is_open = True
 
     def _stamp(self, stream: str, spout: Any) -> RowStamp:
         has_partitions = type(spout).partition_of is not Spout.partition_of or "partition_of" in vars(spout)
@@ -82,7 +85,7 @@ class SourceMarks:
 
     def drop_instance(self) -> None:
         """Forget what the rows of a dead instance have told. Its source sends them again, and W stands where it is."""
-        self._spout = None
+        self._spout, self._is_open = None, False
         self._times.forget()
         self._before = {}
         self.clock.held.clear()
@@ -101,19 +104,24 @@ class SourceMarks:
 
     def look(self) -> None:
         """Record the watermark of now, and send what is due."""
-        if self._spout is None or self.has_ended:
+        if not self._is_open or self.has_ended:
             return
         now, wall_us = self._time.now(), self._wall_us()
         ahead = self.settings.ahead_us
         if ahead is not None:
             self._times.limit = wall_us + ahead
         try:
-            partitions = self._partitions()
-        except Exception as error:  # noqa: BLE001 - code of the user's spout
-            self._reporter.report(error, next_step="the watermark stands until the spout answers")
+            partitions, known = self._partitions(), self._spout.watermark()
+        except Exception as error:  # noqa: BLE001 - code of the user
+            self._reporter.report(error, next_step="the watermark stands, and the spout is asked again")
         else:
-            self.clock.record(now, wall_us, partitions)
+            self.clock.record(now, wall_us, partitions, known)
         self.send_due(now)
+
+    def look_now(self) -> bool:
+        """Look now, because the source knows that its watermark has changed. Return True if the watermark of now has left."""
+        self.look()
+        return not self.clock.has_records
 
     def send_due(self, now: float) -> None:
         """Send the last watermark whose rows are settled."""
@@ -138,7 +146,8 @@ class SourceMarks:
         for partition in [None] if assigned is None else assigned:
             at, before = times.get(partition), self._before.get(str(partition), NO_WATERMARK)
             greatest = before if at is None else max(at.greatest, before)
-            views[partition] = PartitionView(greatest, 0 if at is None else at.rows, spout.caught_up(partition))
+            caught_up = False if partition in Spout.UNKNOWN_PARTITIONS else spout.caught_up(partition)
+            views[partition] = PartitionView(greatest, 0 if at is None else at.rows, caught_up)
         return views
 
     def _send(self, mark: Mark) -> None:
@@ -190,13 +199,13 @@ class SourceMarks:
 
     @property
     def now(self) -> tuple[int, dict[str, int]]:
-        """The watermark that has left, and the greatest time of each partition, by its text, as in its position."""
+        """The watermark that has left, without the end, and the greatest time of each partition, by its text, as in its position."""
         greatest = {str(partition): time for partition, time in self._times.greatest().items()}
-        return self.clock.sent.watermark, self._before | greatest
+        return self.clock.before_end, self._before | greatest
 
     def cut(self) -> None:
         """Take the watermark of now for the checkpoint that begins."""
-        self._prepared = self.clock.sent.watermark
+        self._prepared = self.clock.before_end
 
     def note_committed(self) -> None:
         """Note that the last cut is committed."""
@@ -213,3 +222,7 @@ class SourceMarks:
     def go_back(self) -> None:
         """Go back to the watermark of the last commit. A source that cannot rewind goes on, and sends the rows again that fail now."""
         self._send(self.clock.go_back(self._at_commit))
+
+    def wait_until_open(self) -> None:
+        """Look no more until the source has gone back, because its times are those of rows that it repeats."""
+        self._is_open = False

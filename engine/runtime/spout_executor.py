@@ -146,12 +146,12 @@ class SpoutExecutor(Executor):
         if self.marks is not None:
             self.marks.use_instance(spout)
         await self.call_hook(spout.open)
-        if self.marks is not None:
-            self.marks.note_open(spout)
         if self.source is not None:
             await self.source.begin(spout)
         elif spout.rewinds is True:
             await self.call_hook(spout.seek, None)
+        if self.marks is not None:
+            self.marks.note_open()
         if self.active:
             await self.call_hook(spout.activate)
         self._set_polling()
@@ -231,7 +231,6 @@ class SpoutExecutor(Executor):
         self._bind(self.component)
         if self.marks is not None:
             self.marks.use_instance(self.component)
-            self.marks.note_open(self.component)
         try:
             await self.source.begin(self.component)
         except (Exception, asyncio.CancelledError) as error:
@@ -239,6 +238,8 @@ class SpoutExecutor(Executor):
                 raise
             await self._replace(error)
             return
+        if self.marks is not None:
+            self.marks.note_open()
         self._set_polling()
         self._note_ready()
 
@@ -347,6 +348,8 @@ class SpoutExecutor(Executor):
         self.core.fail_open_trees(failure)
         if self.marks is not None:
             self.marks.go_back()
+            if self.source is not None:
+                self.marks.wait_until_open()
 
     def _set_polling(self) -> None:
         self.core.polling = (self.active or self._is_finishing) and not self.exhausted and not self._held_back and not self._rows

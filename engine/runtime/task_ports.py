@@ -119,6 +119,9 @@ class ExecutorSpoutPort:
         if self._task.marks is not None:
             self._task.marks.forget_failed(key)
 
+    def send_watermark(self) -> bool | None:
+        return None if self._task.marks is None else self._task.marks.look_now()
+
     def take_times(self) -> tuple[int, dict[str, int]] | None:
         return None if self._task.marks is None else self._task.marks.now
 

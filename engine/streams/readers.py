@@ -165,7 +165,10 @@ def _row_of(values: dict[str, Any]) -> Any:
 
 
 class SourceRows:
-    """Returns the reader of the rows of a source, or of a bolt in the middle of a flow. Can be pickled."""
+    """Returns the reader of the rows of a source, or of a bolt in the middle of a flow. Can be pickled.
+
+    A source whose values are decoded may be replaced in a test by one that has the fields of the rows.
+    """
 
     def __init__(self, where: str, row_type: Any, value: Callable[[Any], Any] | None = None) -> None:
         self._where = where
@@ -173,6 +176,6 @@ class SourceRows:
         self._value = value
 
     def __call__(self, fields: Sequence[str]) -> Read:
-        if self._value is not None:
+        if self._value is not None and value_fault(fields) is None:
             return value_reader(self._where, self._value, fields)
         return reader(self._where, self._row_type, fields)

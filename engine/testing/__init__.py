@@ -4,6 +4,7 @@ This package is public API (docs/TESTING.md).
 """
 
 from engine.testing.capture import Arrival, Capture, CaptureBolt
+from engine.testing.events import Events, EventsSpout
 from engine.testing.faults import ACKER, DelayTuple, DropTuple, Fault, FaultInjector, InjectedError, KillTask, RaiseError, Strike
 from engine.testing.feeder import Feeder, FeederSpout, Verdict
 from engine.testing.replaced import replaced
@@ -26,6 +27,8 @@ __all__ = [
     "CaptureBolt",
     "DelayTuple",
     "DropTuple",
+    "Events",
+    "EventsSpout",
     "Fault",
     "FaultInjector",
     "Feeder",

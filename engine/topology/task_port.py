@@ -145,6 +145,12 @@ class SpoutPort(Protocol):
     def release_watermark(self, key: object) -> None:
         """Let the watermark wait for this row no longer."""
 
+    def send_watermark(self) -> bool | None:
+        """Send the watermark of now at once, behind all rows, or as soon as these are settled. Return True if it has left.
+
+        None: the rows of the spout have no times.
+        """
+
     def take_times(self) -> tuple[int, dict[str, int]] | None:
         """Return the watermark and the greatest time of each partition, for a checkpoint. None: the rows have no times."""
 
