@@ -289,7 +289,7 @@ class Stateful(Checks, StatefulBasicBolt):
 
     def execute(self, tup: Tuple) -> tuple[int, int]:
         self.check(tup["at"])
-        self.state.put(tup["at"] % 5, tup["number"])
+        self.state.put(tup["number"], tup["at"])
         return tup["at"], tup["number"]
 
 
