@@ -30,7 +30,7 @@ def keep_mark(BoltCore core not None, Tuple mark not None):
     core.rare_paths |= MARKED
 
 
-def is_mark_due(BoltCore core not None):
+cpdef bint is_mark_due(BoltCore core) except -1:
     """Tell whether a mark is the oldest input now."""
     return bool(core.marks) and core.taken_list.oldest == <PyObject*>core.marks[0]
 

@@ -15,7 +15,7 @@ from engine.api.fields import short_repr
 from engine.api.generator_options import GeneratorOptions, Row
 from engine.api.repeated_rows import NotRepeated, RepeatedRows
 from engine.api.spout import BurstSpout, SpoutExhausted
-from engine.api.yielded_items import checked_list, is_repeated, repeated_position, wrong_item
+from engine.api.yielded_items import checked_list, checked_rows, is_repeated, repeated_position
 from engine.errors import ERROR, FAILED, EngineError, Failure, UsageError
 from engine.raised import headline
 from engine.undone import Undone
@@ -303,15 +303,10 @@ class FromGenerator(BurstSpout, Generic[Items]):
         if set(map(type, items)) <= {tuple} and set(map(len, items)) <= {len(self._options.fields)}:
             self._rows = items  # the usual case, without a step of Python for each
             return
-        self._rows = []
         if not self._options.burst:
             items = [item for item in items if item is not None]
-        try:
-            for index, item in enumerate(items):
-                if not isinstance(item, (tuple, list)) or len(item) != len(self._options.fields):
-                    raise wrong_item(self._name, items, index, self._options.fields, burst=self._options.burst)
-                self._rows.append(tuple(item))
-        except Exception as error:  # noqa: BLE001 - also of a subclass with methods of its own; raised after the rows before
+        self._rows, error = checked_rows(self._name, items, self._options.fields, burst=self._options.burst)
+        if error is not None:
             self._stop = error
 
     def _end(self, stop: BaseException) -> None:

@@ -33,6 +33,19 @@ def checked_list(name: str, item: object) -> list[Any]:
     return [tuple(row) if type(row) is list else row for row in item] if list in map(type, item) else item[:]
 
 
+def checked_rows(name: str, items: list[Any], fields: Fields, *, burst: bool) -> tuple[list[tuple[Any, ...]], Exception | None]:
+    """Return the rows of items, up to the first one that is no row, and the error for that one. `wrong_item` names the arguments."""
+    rows: list[tuple[Any, ...]] = []
+    try:
+        for index, item in enumerate(items):
+            if not isinstance(item, (tuple, list)) or len(item) != len(fields):
+                raise wrong_item(name, items, index, fields, burst=burst)
+            rows.append(tuple(item))
+    except Exception as error:  # noqa: BLE001 - also of a subclass with methods of its own; raised after the rows before
+        return rows, error
+    return rows, None
+
+
 def with_own_positions(rows: list[Any]) -> list[Any]:
     """Return pairs of a position and a row with copies of the positions, because the generator may change them when it goes on.
 

@@ -70,20 +70,8 @@ class SpoutExecutor(Executor):
         self, info: TaskInfo, spec: ComponentSpec, run_context: RunContext, ackers: list[SignalRing], window: PendingWindow | None = None
     ) -> None:
         super().__init__(info, spec, run_context)
-        config, bound = run_context.config, spec.pending_bound(run_context.config)
         self.verdicts = SignalRing(self.wakeup.set)
-        self.core = SpoutCore(
-            info.task_id,
-            verdicts=self.verdicts,
-            max_pending=window.max_pending if window is not None else bound if isinstance(bound, int) else 0,
-            acker_failure=Failure(TASK_DIED, ACKER_COMPONENT, None, "the acker of the tree died"),
-            ids=EdgeIds(run_context.random.uint64("edges", info.task_id)),
-            ackers=ackers,
-            now=run_context.clock.now,
-            misuse=UsageErrors(spec),
-            backlog=run_context.backlog,
-            slow_call_secs=config.slow_call_warn_ms / 1000,
-        )
+        self.core = self._make_core(ackers, window)
         self.core.backpressure.set_on_resume(self.note_resumed)
         self.port = ExecutorSpoutPort(self)
         self.failures: Counter[str] = Counter()
@@ -121,6 +109,22 @@ class SpoutExecutor(Executor):
         self._call_began = 0.0
         self._timed = StepTimer(run_context.clock.now, self.core.slow_call_secs, self.slow_calls.warn_of_step)
         self._rows = PendingRows(self, run_context.loop, run_context.clock.now)
+
+    def _make_core(self, ackers: list[SignalRing], window: PendingWindow | None) -> SpoutCore:
+        """Return the compiled part of the task."""
+        context, bound = self.run_context, self.spec.pending_bound(self.run_context.config)
+        return SpoutCore(
+            self.info.task_id,
+            verdicts=self.verdicts,
+            max_pending=window.max_pending if window is not None else bound if isinstance(bound, int) else 0,
+            acker_failure=Failure(TASK_DIED, ACKER_COMPONENT, None, "the acker of the tree died"),
+            ids=EdgeIds(context.random.uint64("edges", self.info.task_id)),
+            ackers=ackers,
+            now=context.clock.now,
+            misuse=UsageErrors(self.spec),
+            backlog=context.backlog,
+            slow_call_secs=context.config.slow_call_warn_ms / 1000,
+        )
 
     # The instance
 

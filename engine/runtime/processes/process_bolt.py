@@ -5,7 +5,6 @@ emits and its verdict.
 """
 
 import asyncio
-import pickle
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -14,13 +13,13 @@ from engine.cancellation import CLOSE_TIMEOUT_SECS
 from engine.errors import FORGOTTEN, ComponentError, FatalError, UsageError
 from engine.kernel import Layers, SignalRing, Tuple, ack_rows, emit_rows, is_mark_due, take_due_marks
 from engine.metrics import TaskLabels
-from engine.raised import headline, raised_text
+from engine.raised import headline
 from engine.runtime.bolt_executor import BoltExecutor
 from engine.runtime.executor import TooManyFailures
 from engine.runtime.plan import TaskInfo
+from engine.runtime.processes.child_instance import ChildInstance
 from engine.runtime.processes.child_output import ChildOutput
 from engine.runtime.processes.child_process import ChildDied, ChildProcess
-from engine.runtime.processes.frame_size import STATE_ROWS_PER_FRAME, FrameSize
 from engine.runtime.processes.packed import Packed, unpacked_error
 from engine.runtime.processes.process_calls import ROWS_PER_FRAME, ProcessCalls
 from engine.runtime.processes.progress import OtherVerdict, Progress
@@ -29,10 +28,8 @@ from engine.runtime.processes.task_plan import pickled_plan
 from engine.runtime.restart_policy import FailureStreak
 from engine.runtime.run_context import RunContext
 from engine.runtime.task_ports import ExecutorBoltPort
-from engine.state import LayeredState
-from engine.state.changes import Changes, Part, frames, rows_in
+from engine.state.changes import Changes, Part
 from engine.topology import ComponentSpec
-from engine.topology.task_port import RemoteInstance
 
 _OUTPUT_HINT: Final = "Its error output has the reason"
 CALL_GRACE_SECS: Final = 3.0
@@ -74,7 +71,7 @@ class ProcessBoltExecutor(BoltExecutor):
 
     async def _make_instance(self) -> None:
         self._background = self._new_background()
-        component = _ChildInstance(self)
+        component = ChildInstance(self)
         await self._connect_port(component)
         self.component = component
         self.core.bind(lambda burst: burst, basic=False, burst_rows=ROWS_PER_FRAME)  # a result goes to `ProcessCalls.await_call`
@@ -347,55 +344,6 @@ class ProcessBoltExecutor(BoltExecutor):
             self._child.send("leave")
         if self._closed is not None and not self._closed.done():
             self._closed.set_result(None)
-
-
-class _ChildInstance(RemoteInstance):
-    """Stands for the instance in the child. A stateful bolt has the hooks of `KeepsState`."""
-
-    def __init__(self, task: ProcessBoltExecutor) -> None:
-        self._task = task
-        self.context = task.new_context()
-        self._state: LayeredState[Any, Any] | None = None
-        if task.spec.keeps_state:
-            self.key_of = task.spec.factory.create().key_of  # the run needs the key groups of the changes
-
-    @property
-    def has_changes(self) -> bool:  # type: ignore[override]
-        """True while the child has changes of its state."""
-        return self._task.calls.progress.has_changes
-
-    async def cleanup(self) -> None:
-        """Close the instance."""
-        await self._task.close_child()
-
-    async def init_state(self, state: LayeredState[Any, Any]) -> None:
-        """Copy the committed state to the child, and give it to the instance."""
-        task = self._task
-        await task.call_child("begin", state.place, state.uses_key_of)
-        size = FrameSize(STATE_ROWS_PER_FRAME)
-        for frame in frames(state.stored_parts(), lambda: size.rows):
-            pickled = pickle.dumps(frame, 5)
-            size.note(rows_in(frame), len(pickled))
-            await task.call_child("take_rows", pickled)
-        await task.call_child("init_state")
-        self._state = state
-
-    async def pre_prepare(self, txid: int) -> None:
-        """Call the hook, and take the changes of the child."""
-        assert self._state is not None
-        self._task.changes = Changes()
-        await self._task.call_child("pre_prepare", txid)
-        changes, self._task.changes = self._task.changes, Changes()
-        try:
-            self._state.take_changes(changes)
-        except Exception as error:
-            text = f"bolt {self._task.info.component_id!r}: key_of() raised {raised_text(error)} in the process of the run"
-            hint = "With processes=True, the run calls key_of() of an instance without prepare(). Let it use only the key and __init__()."
-            raise FatalError(text, hint=hint) from error
-
-    async def pre_commit(self, txid: int) -> None:
-        """Call the hook, and commit in the child."""
-        await self._task.call_child("pre_commit", txid)
 
 
 class _ProcessPort(ExecutorBoltPort):
