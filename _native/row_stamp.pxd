@@ -11,6 +11,7 @@ cdef class SourceTimes:
     cdef PartitionTime last             # that of the row before
     cdef public int64_t limit           # a later time is ahead: it does not move the watermark
     cdef readonly uint64_t ahead        # number of such rows
+    cdef bint comes_again               # the row was noted before, and only its spout could say of which partition it is
 
     cdef int note(self, object partition, int64_t time) except -1
 

@@ -86,7 +86,8 @@ cdef class RowStamp:
         else:
             time = self.convert(value)
             self.checked = True
-        self.times.note(None if self.partition_of is None else self.partition_of(message_id), time)
+        if not self.times.comes_again:
+            self.times.note(None if self.partition_of is None else self.partition_of(message_id), time)
         return time
 
     def apply(self, tuple values not None, message_id=None):

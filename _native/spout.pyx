@@ -197,7 +197,11 @@ cdef class SpoutCore(TaskCore):
         if out.stamp is None:
             self.emit_to(checked_values(self, row[0], out), row, out, None)
         else:
-            self.emit_stamped(checked_values(self, row[0], out), row[2], row, out)
+            out.stamp.times.comes_again = True
+            try:
+                self.emit_stamped(checked_values(self, row[0], out), row[2], row, out)
+            finally:
+                out.stamp.times.comes_again = False
             if self.held_ids:
                 self.note_again(row[3])
 

@@ -1,6 +1,7 @@
 """The watermark of a bolt task, from the marks of the tasks that feed it (ET-1, ET-3)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 NO_WATERMARK: Final = -(2**63)
@@ -19,9 +20,9 @@ class Mark(NamedTuple):
 
 
 class TaskWatermark:
-    """The watermark of one task: the least of its active sources.
+    """The watermark of one task: the least of its active senders.
 
-    A source that is at its end holds nobody back. If no other source is active, the greatest watermark of the idle ones counts, because
+    A sender that is at its end holds nobody back. If no other sender is active, the greatest watermark of the idle ones counts, because
     each of them is read to its end.
 
     >>> task = TaskWatermark([1, 2])
@@ -29,17 +30,33 @@ class TaskWatermark:
     (None, Mark(watermark=20, is_active=True))
     >>> task.note(2, Mark(20, False))
     Mark(watermark=30, is_active=True)
+
+    Senders that stand behind the same sources hear of them at different times. If one of them says that a source goes on, what another one
+    said of it before is out of date. So its watermark counts until it has heard of it, too: it may have results to emit before that.
+
+    >>> task = TaskWatermark([1, 2], {1: frozenset([7]), 2: frozenset([7])})
+    >>> task.note(1, Mark(10, False)), task.note(2, Mark(10, False))
+    (None, Mark(watermark=10, is_active=False))
+    >>> task.note(1, Mark(30, True)), task.note(2, Mark(30, True))
+    (Mark(watermark=10, is_active=True), Mark(watermark=30, is_active=True))
     """
 
-    def __init__(self, sources: Iterable[int]) -> None:
-        """sources: ids of the tasks that send marks to this one."""
-        self.marks: Final = dict.fromkeys(sources, Mark(NO_WATERMARK, True))
+    def __init__(self, senders: Iterable[int], sources: Mapping[int, frozenset[int]] = MappingProxyType({})) -> None:
+        """senders: ids of the tasks that send marks to this one. sources: those behind each of them, which a source itself need not have."""
+        self.marks: Final = dict.fromkeys(senders, Mark(NO_WATERMARK, True))
         self.mark = Mark(NO_WATERMARK, True)
+        groups: dict[frozenset[int], list[int]] = {}
+        for task in self.marks:
+            groups.setdefault(sources.get(task, frozenset([task])), []).append(task)
+        self._groups: Final = groups
+        """Senders by the sources behind them."""
+        self._within: Final = {own: [each for each in groups if each < own] for own in groups}
+        """The groups that have some of the sources of a group, and no others."""
 
-    def note(self, source_task: int, mark: Mark) -> Mark | None:
-        """Note the mark of a source. Return the mark of this task if it has changed. The watermark never falls."""
-        before = self.marks[source_task].watermark
-        self.marks[source_task] = Mark(max(mark.watermark, before), mark.is_active)
+    def note(self, sender: int, mark: Mark) -> Mark | None:
+        """Note the mark of a sender. Return the mark of this task if it has changed. The watermark never falls."""
+        before = self.marks[sender].watermark
+        self.marks[sender] = Mark(max(mark.watermark, before), mark.is_active)
         now = self._least()
         if now == self.mark:
             return None
@@ -47,12 +64,22 @@ class TaskWatermark:
         return now
 
     def _least(self) -> Mark:
-        going_on = [mark for mark in self.marks.values() if mark.watermark != END_OF_TIME]
-        if not going_on:
+        least: dict[frozenset[int], int] = {}
+        active = set[frozenset[int]]()
+        for group, tasks in self._groups.items():
+            marks = [self.marks[task] for task in tasks]
+            going_on = [mark for mark in marks if mark.watermark != END_OF_TIME]
+            if going_on:
+                least[group] = min(mark.watermark for mark in going_on)
+                if any(mark.is_active for mark in going_on) or len(going_on) < len(marks):
+                    active.add(group)
+        if not least:
             return Mark(END_OF_TIME, True)
-        active = [mark.watermark for mark in going_on if mark.is_active]
-        least = min(active) if active else max(mark.watermark for mark in going_on)
-        return Mark(max(least, self.mark.watermark), bool(active))
+        if active:
+            watermark = min(least[group] for group in least if group in active or not active.isdisjoint(self._within[group]))
+        else:
+            watermark = max(min(least[each] for each in least if each >= group) for group in least)
+        return Mark(max(watermark, self.mark.watermark), bool(active))
 
     def go_back(self) -> None:
         """Forget all marks, because the run goes back. The sources send those of the last commit again (ET-4)."""

@@ -42,6 +42,7 @@ from engine.runtime.settle_warnings import SettleWarnings
 from engine.runtime.task_ports import ExecutorBoltPort
 from engine.runtime.usage_errors import UsageErrors
 from engine.topology import ComponentSpec
+from engine.topology.marks import timed_spouts_behind
 from engine.topology.task_port import BoltPortUser, ControlHandler
 
 PAUSED_PERIOD_SECS: Final = 0.05
@@ -92,8 +93,7 @@ class BoltExecutor(Executor):
         """Control tuples that the instance has not settled. If the instance dies, these tuples fail."""
         self._handler: ControlHandler | None = None
         self.orders = Orders(run_context.loop, self.wake)
-        senders = [each.source for each in spec.subscriptions if each.stream == MARK_STREAM]
-        self.watermark = TaskWatermark(task for sender in senders for task in run_context.task_ids[sender])
+        self.watermark = _watermark(spec, run_context)
         """The watermark of the task. Nothing moves it if no source in front of the bolt has event times."""
         self._pass_watermark: Callable[[int], Iterator[None]] | None = None
         """The method of an instance that acts on watermarks, such as a bolt with windows."""
@@ -655,6 +655,18 @@ class BoltExecutor(Executor):
         waiting = len(core.mailbox) + core.retrying + len(core.held_tuples)
         has_marks = core.marks or self._marks_in_pause or self._owes_mark
         return self.is_idle and not waiting and not has_marks and self.calls.in_flight == 0
+
+
+def _watermark(spec: ComponentSpec, run_context: RunContext) -> TaskWatermark:
+    """Return the watermark of a task, which knows the sources behind each bolt that sends to it."""
+    senders = [each.source for each in spec.subscriptions if each.stream == MARK_STREAM]
+    sources: dict[int, frozenset[int]] = {}
+    for sender in senders:
+        if run_context.topology.components[sender].kind == "bolt":
+            spouts = timed_spouts_behind(run_context.topology, sender)
+            behind = frozenset(task for spout in spouts for task in run_context.task_ids[spout])
+            sources |= dict.fromkeys(run_context.task_ids[sender], behind)
+    return TaskWatermark((task for sender in senders for task in run_context.task_ids[sender]), sources)
 
 
 async def _call_work(work: Work) -> None:

@@ -52,3 +52,14 @@ def with_marks(topology: Topology) -> Topology:
             subscriptions=(*spec.subscriptions, *marks),
         )
     return replace(topology, components=MappingProxyType(components))
+
+
+def timed_spouts_behind(topology: Topology, component_id: str) -> set[str]:
+    """Return the spouts whose watermarks reach a component of a topology that runs. A spout stands behind itself."""
+    waiting, found = [component_id], set[str]()
+    while waiting:
+        spec = topology.components[waiting.pop()]
+        if spec.component_id not in found:
+            found.add(spec.component_id)
+            waiting += [each.source for each in spec.subscriptions if each.stream == MARK_STREAM]
+    return {each for each in found if topology.components[each].kind == "spout"}

@@ -49,6 +49,51 @@ def test_a_source_at_its_end_closes_nothing_while_another_one_is_idle() -> None:
     assert task.note(2, Mark(END_OF_TIME, True)) == Mark(END_OF_TIME, True)
 
 
+BEHIND_ONE = {1: frozenset([7]), 2: frozenset([7])}
+"""Two tasks behind the same source."""
+
+
+@pytest.mark.guarantee("ET-1", "ET-5")
+def test_a_task_that_has_not_heard_that_its_source_goes_on_is_waited_for() -> None:
+    task = TaskWatermark([1, 2], BEHIND_ONE)
+    task.note(1, Mark(20, False))
+    task.note(2, Mark(20, False))
+    task.note(1, Mark(50, True))
+    assert task.mark == Mark(20, True)
+    assert task.note(2, Mark(50, True)) == Mark(50, True)
+
+
+@pytest.mark.guarantee("ET-1", "ET-5")
+def test_an_idle_source_that_follows_the_clock_moves_a_task_when_all_between_have_heard_of_it() -> None:
+    task = TaskWatermark([1, 2], BEHIND_ONE)
+    task.note(1, Mark(20, False))
+    task.note(2, Mark(20, False))
+    assert task.note(1, Mark(90, False)) is None
+    assert task.note(2, Mark(90, False)) == Mark(90, False)
+
+
+@pytest.mark.guarantee("ET-1", "ET-5")
+def test_the_end_of_a_source_counts_when_all_behind_it_have_heard_of_it() -> None:
+    task = TaskWatermark([1, 2, 3], BEHIND_ONE)
+    task.note(2, Mark(20, False))
+    task.note(3, Mark(90, True))
+    task.note(1, Mark(END_OF_TIME, True))
+    assert task.mark == Mark(20, True)
+    assert task.note(2, Mark(END_OF_TIME, True)) == Mark(90, True)
+
+
+@pytest.mark.guarantee("ET-3")
+def test_a_task_that_is_idle_because_of_another_source_is_not_waited_for() -> None:
+    task = TaskWatermark([1, 2], {1: frozenset([7]), 2: frozenset([7, 8])})
+    task.note(1, Mark(20, False))
+    task.note(2, Mark(60, True))
+    assert task.mark == Mark(60, True)  # 8 goes on
+    task = TaskWatermark([1, 2], {1: frozenset([7]), 2: frozenset([7, 8])})
+    task.note(1, Mark(60, True))
+    task.note(2, Mark(20, False))
+    assert task.mark == Mark(20, True)  # 7 goes on, which the other one will hear
+
+
 class Source:
     """A `SourceClock` with partitions that a test changes."""
 
