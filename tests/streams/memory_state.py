@@ -1,7 +1,7 @@
 """State in namespaces, in memory, with snapshots and splits by key."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 
@@ -33,8 +33,10 @@ class MemoryNamespace:
         for key in keys:
             self.values[key] = self.values.get(key, 0) + 1
 
-    def items(self) -> Iterable[tuple[Any, Any]]:
-        return self.values.items()
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        for key in list(self.values):
+            if key in self.values:
+                yield key, self.values[key]
 
     def drop(self) -> None:
         self.values.clear()

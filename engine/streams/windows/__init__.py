@@ -9,6 +9,8 @@ from engine.streams.windows.keyed import Namespace, NamespacedState
 from engine.streams.windows.lateness import Lateness
 from engine.streams.windows.panes import TimeWindows
 from engine.streams.windows.results import Late, Windowed
+from engine.streams.windows.revised_panes import RevisedTimeWindows
+from engine.streams.windows.revised_sessions import RevisedSessionWindows
 from engine.streams.windows.sessions import SessionWindows
 from engine.streams.windows.specs import Calendar, Session, Sliding, calendar, session, sliding, tumbling
 
@@ -19,6 +21,8 @@ __all__ = [
     "Lateness",
     "Namespace",
     "NamespacedState",
+    "RevisedSessionWindows",
+    "RevisedTimeWindows",
     "Session",
     "SessionWindows",
     "Sliding",
@@ -51,8 +55,18 @@ def open_keeper(
     *,
     progress: tuple[int, int] = (FIRST, FIRST),
     codec: tuple[Callable[[Any], Any], Callable[[Any], Any]] = (_same, _same),
+    allowed_us: int = 0,
+    early: bool = False,
 ) -> TimeWindows | SessionWindows:
-    """Return the keeper of the windows of one task, over the state that the task has."""
+    """Return the keeper of the windows of one task, over the state that the task has.
+
+    allowed_us: how long windows are kept behind their end, for late rows. early: give results of open windows, too. With either, the
+    results are `Revised`, and the keeper has `updates`.
+    """
+    if allowed_us or early:
+        if isinstance(spec, Session):
+            return RevisedSessionWindows(state, spec, aggregate, progress=progress, codec=codec, allowed_us=allowed_us, early=early)
+        return RevisedTimeWindows(state, spec, aggregate, progress=progress, codec=codec, allowed_us=allowed_us, early=early)
     if isinstance(spec, Session):
         return SessionWindows(state, spec, aggregate, progress=progress, codec=codec)
     return TimeWindows(state, spec, aggregate, progress=progress, codec=codec)
