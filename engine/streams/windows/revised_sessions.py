@@ -38,6 +38,11 @@ class History(NamedTuple):
     changed: bool = False
     replaces: tuple[int, ...] = ()
 
+    @property
+    def has_ended(self) -> bool:
+        """True if a result was given at its end, or behind it. A closed session that a late row has begun may still wait for its first."""
+        return self.stage == REOPENED or (self.stage == CLOSED and bool(self.given or self.replaces))
+
     def stored(self) -> list[Any] | None:
         """Return the value that the state stores."""
         return None if self == _NOTHING else [self.given, self.stage, self.changed, list(self.replaces)]
@@ -114,12 +119,11 @@ class RevisedSessionWindows(SessionWindows):
         replaces = [start for history in histories for start in history.replaces]
         replaces += [part[0] for part in parts if part[3].given and part[0] != first]
         given = sum(part[3].given for part in parts if part[0] == first)
-        stages = {history.stage for history in histories}
         if last + self._gap <= self.watermark:
             stage = CLOSED
         else:
-            stage = REOPENED if stages & {CLOSED, REOPENED} else OPEN
-            if CLOSED in stages:  # it waited for the time when it is forgotten
+            stage = REOPENED if any(history.has_ended for history in histories) else OPEN
+            if any(history.stage == CLOSED for history in histories):  # it waited for the time when it is forgotten
                 self._await(key, last + self._gap)
         return [first, last, acc, History(given, stage, self._early or stage != OPEN, tuple(sorted(replaces)))]
 
