@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.streams.rows import Revised
 from engine.streams.times import FIRST, INFINITY, to_micros
-from engine.streams.windows import Calendar, Session, Sliding, calendar, count, open_keeper, session, sliding, sum_of, tumbling
+from engine.streams.windows import Calendar, Session, Sliding, Windowed, calendar, count, open_keeper, session, sliding, sum_of, tumbling
 from tests.model.window_model import SessionModel, WindowModel, window_of_calendar, windows_of_time
 from tests.streams.memory_state import MemoryState
 
@@ -206,6 +206,71 @@ def test_the_histogram_of_lateness_counts_late_rows_only() -> None:
     assert keeper.add_rows(["a"], [3_000_000], ["old"]) == [(0, 7_000_000)]
     assert (keeper.lateness.rows, keeper.lateness.late, keeper.lateness.bound_that_keeps(0.99)) == (1000, 1, 0)
     assert 7_000_000 < keeper.lateness.bound_that_keeps(1.0) <= 14_000_000
+
+
+def test_rows_behind_the_watermark_are_counted_also_if_their_window_is_open() -> None:
+    keeper = open_keeper(MemoryState(), tumbling(timedelta(seconds=60)), count())
+    list(keeper.close(30_000_000))
+    keeper.add_rows(["a"] * 999, [30_000_000] * 999, [0] * 999)
+    assert keeper.add_rows(["a", "b"], [40_000_000, 29_000_000], [0, 0]) == []
+    assert (keeper.lateness.late, keeper.lateness.behind, keeper.lateness.bound_that_keeps(1.0)) == (0, 1, 0)
+    assert keeper.lateness.bound_that_orders(0.99) == 0
+    assert 1_000_000 < keeper.lateness.bound_that_orders(1.0) <= 2_000_000
+
+
+@pytest.mark.guarantee("WI-4")
+def test_a_late_row_within_the_allowance_gives_an_update() -> None:
+    keeper = open_keeper(MemoryState(), tumbling(10 * micros), count(), allowed_us=5)
+    keeper.add_rows(["a", "b"], [1, 2], [0, 0])
+    assert list(keeper.close(10)) == [[Revised(Windowed("a", 0, 10, 1), 0, "final"), Revised(Windowed("b", 0, 10, 1), 0, "final")]]
+    assert keeper.add_rows(["a", "a", "c"], [3, 4, 5], [0, 0, 0]) == []
+    assert list(keeper.updates()) == [[Revised(Windowed("a", 0, 10, 3), 1, "late"), Revised(Windowed("c", 0, 10, 1), 0, "late")]]
+    assert list(keeper.updates()) == []
+    keeper.add_rows(["a"], [6], [0])
+    assert list(keeper.close(15)) == [[Revised(Windowed("a", 0, 10, 4), 2, "late")]]
+    assert keeper.add_rows(["b", "b"], [11, 9], [0, 0]) == [(1, 6)]
+
+
+@pytest.mark.guarantee("WI-3")
+@pytest.mark.guarantee("WI-4")
+def test_an_update_names_the_sessions_that_it_replaces() -> None:
+    keeper = open_keeper(MemoryState(), session(gap=10 * micros), count(), allowed_us=100, early=True)
+    keeper.add_rows(["a", "a", "a"], [0, 15, 27], [0, 0, 0])
+    early = [Revised(Windowed("a", start, start + 10, 1), 0, "early") for start in (0, 15, 27)]
+    assert list(keeper.updates(2)) == [early[:2], early[2:]]
+    assert list(keeper.close(25)) == [[Revised(Windowed("a", start, start + 10, 1), 1, "final") for start in (0, 15)]]
+    keeper.add_rows(["a"], [8], [0])
+    assert list(keeper.updates()) == [[Revised(Windowed("a", 0, 25, 3), 2, "late", (15,))]]
+    keeper.add_rows(["a"], [20], [0])
+    assert list(keeper.updates()) == [[Revised(Windowed("a", 0, 37, 5), 3, "early", (27,))]]
+    assert list(keeper.close(37)) == [[Revised(Windowed("a", 0, 37, 5), 4, "late")]]  # rows of it are in a final result already
+
+
+@pytest.mark.guarantee("WI-4")
+def test_the_first_result_of_a_session_at_its_end_is_final() -> None:
+    keeper = open_keeper(MemoryState(), session(gap=13 * micros), count(), allowed_us=1)
+    list(keeper.close(46))
+    keeper.add_rows(["a"], [33], [0])  # ends at 46, and waits for its update
+    keeper.add_rows(["a"], [45], [0])
+    assert list(keeper.updates()) == []
+    assert list(keeper.close(58)) == [[Revised(Windowed("a", 33, 58, 2), 0, "final")]]
+
+
+@pytest.mark.guarantee("WI-4")
+def test_only_what_may_still_change_is_noted() -> None:
+    state = MemoryState()
+    keeper = open_keeper(state, sliding(4 * micros, every=2 * micros), count(), allowed_us=6)
+    keeper.add_rows(range(100), [5] * 100, [0] * 100)
+    list(keeper.close(8))
+    assert state.namespaces() == [4]  # nothing is noted for keys with nothing but a final result
+    keeper.add_rows([7], [4], [0])
+    assert sorted(map(str, state.namespaces())) == ["4", "changed 2", "changed 4"]
+    assert [len(part) for part in keeper.updates()] == [2]
+    assert sorted(map(str, state.namespaces())) == ["4", "given 2", "given 4"]
+    list(keeper.close(12))
+    assert sorted(map(str, state.namespaces())) == ["4", "given 4"]
+    list(keeper.close(14))
+    assert state.namespaces() == []
 
 
 @pytest.mark.parametrize(("tz", "at"), [("America/Toronto", datetime(1919, 3, 31, 4, 30)), ("America/Sao_Paulo", datetime(2018, 11, 4, 3))])
