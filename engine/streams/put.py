@@ -19,8 +19,7 @@ class Put(Generic[R_contra]):
 
     >>> from engine.streams import Flow
     >>> from engine.testing import Feeder, run_topology
-    >>> from engine.streams.steps import Batch, SelectStep
-from engine.transactional.values import MemoryValues
+    >>> from engine.transactional.values import MemoryValues
     >>> words, counts = Feeder("word"), MemoryValues("counts")
     >>> _ = words.feed_all([("to",), ("be",), ("to",)])
     >>> words.close()
@@ -46,7 +45,7 @@ class PutStep(SelectStep):
     """Replaces each row by its key and its value. The sessions that a row replaces come first, each with the value None."""
 
     def apply(self, batch: Batch) -> None:
-        if not any([getattr(row, "replaces", None) for row in batch.rows]):
+        if not any(getattr(row, "replaces", None) for row in batch.rows):
             super().apply(batch)
             return
         select = self.function

@@ -11,7 +11,20 @@ from hypothesis import strategies as st
 
 from engine.streams.rows import Revised
 from engine.streams.times import FIRST, INFINITY, to_micros
-from engine.streams.windows import Calendar, Session, Sliding, Windowed, calendar, count, open_keeper, session, sliding, sum_of, tumbling
+from engine.streams.windows import (
+    Calendar,
+    Session,
+    Sliding,
+    Updates,
+    Windowed,
+    calendar,
+    count,
+    open_keeper,
+    session,
+    sliding,
+    sum_of,
+    tumbling,
+)
 from tests.model.window_model import SessionModel, WindowModel, window_of_calendar, windows_of_time
 from tests.streams.memory_state import MemoryState
 
@@ -49,7 +62,7 @@ class Tasks:
 
     def __init__(self, spec: Sliding | Calendar | Session, allowed: int = 0, *, early: bool = False) -> None:
         self.spec, self.results, self.late = spec, [], []
-        self.settings = {"allowed_us": allowed, "early": early}
+        self.updates = Updates(allowed, early)
         self.start([MemoryState()], (FIRST, FIRST))
 
     def start(self, states: list[MemoryState], progress: tuple[int, int]) -> None:
@@ -57,7 +70,7 @@ class Tasks:
         self.keepers = [self.keeper(state, progress) for state in states]
 
     def keeper(self, state: MemoryState, progress: tuple[int, int]) -> Any:
-        return open_keeper(state, self.spec, sum_of(lambda row: row[2]), progress=progress, **self.settings)
+        return open_keeper(state, self.spec, sum_of(lambda row: row[2]), progress=progress, updates=self.updates)
 
     def add(self, rows: list[tuple[int, int, int]]) -> None:
         for number, keeper in enumerate(self.keepers):
@@ -220,7 +233,7 @@ def test_rows_behind_the_watermark_are_counted_also_if_their_window_is_open() ->
 
 @pytest.mark.guarantee("WI-4")
 def test_a_late_row_within_the_allowance_gives_an_update() -> None:
-    keeper = open_keeper(MemoryState(), tumbling(10 * micros), count(), allowed_us=5)
+    keeper = open_keeper(MemoryState(), tumbling(10 * micros), count(), updates=Updates(5))
     keeper.add_rows(["a", "b"], [1, 2], [0, 0])
     assert list(keeper.close(10)) == [[Revised(Windowed("a", 0, 10, 1), 0, "final"), Revised(Windowed("b", 0, 10, 1), 0, "final")]]
     assert keeper.add_rows(["a", "a", "c"], [3, 4, 5], [0, 0, 0]) == []
@@ -234,7 +247,7 @@ def test_a_late_row_within_the_allowance_gives_an_update() -> None:
 @pytest.mark.guarantee("WI-3")
 @pytest.mark.guarantee("WI-4")
 def test_an_update_names_the_sessions_that_it_replaces() -> None:
-    keeper = open_keeper(MemoryState(), session(gap=10 * micros), count(), allowed_us=100, early=True)
+    keeper = open_keeper(MemoryState(), session(gap=10 * micros), count(), updates=Updates(100, early=True))
     keeper.add_rows(["a", "a", "a"], [0, 15, 27], [0, 0, 0])
     early = [Revised(Windowed("a", start, start + 10, 1), 0, "early") for start in (0, 15, 27)]
     assert list(keeper.updates(2)) == [early[:2], early[2:]]
@@ -248,7 +261,7 @@ def test_an_update_names_the_sessions_that_it_replaces() -> None:
 
 @pytest.mark.guarantee("WI-4")
 def test_the_first_result_of_a_session_at_its_end_is_final() -> None:
-    keeper = open_keeper(MemoryState(), session(gap=13 * micros), count(), allowed_us=1)
+    keeper = open_keeper(MemoryState(), session(gap=13 * micros), count(), updates=Updates(1))
     list(keeper.close(46))
     keeper.add_rows(["a"], [33], [0])  # ends at 46, and waits for its update
     keeper.add_rows(["a"], [45], [0])
@@ -259,7 +272,7 @@ def test_the_first_result_of_a_session_at_its_end_is_final() -> None:
 @pytest.mark.guarantee("WI-4")
 def test_only_what_may_still_change_is_noted() -> None:
     state = MemoryState()
-    keeper = open_keeper(state, sliding(4 * micros, every=2 * micros), count(), allowed_us=6)
+    keeper = open_keeper(state, sliding(4 * micros, every=2 * micros), count(), updates=Updates(6))
     keeper.add_rows(range(100), [5] * 100, [0] * 100)
     list(keeper.close(8))
     assert state.namespaces() == [4]  # nothing is noted for keys with nothing but a final result

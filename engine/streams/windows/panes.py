@@ -36,6 +36,9 @@ class TimeWindows:
     `encode` and `decode` translate an accumulator that the state cannot store.
     """
 
+    _allowed_us = 0
+    """How long a window is kept behind its end."""
+
     def __init__(
         self,
         state: NamespacedState,
@@ -51,8 +54,6 @@ class TimeWindows:
         self._panes = sorted(name for name in state.namespaces() if isinstance(name, int))
         self._known = set(self._panes)
         self._start, self._end = 0, 0
-        self._allowed_us = 0
-        """How long a window is kept behind its end."""
         self._keeps_panes = spec.overlaps
         """True if a pane is still needed when a window of it is closed."""
         self.lateness = Lateness()

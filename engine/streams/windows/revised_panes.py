@@ -17,7 +17,7 @@ from engine.streams.windows.keyed import Namespace, NamespacedState
 from engine.streams.windows.merging import RunningMerge
 from engine.streams.windows.panes import SLICE, TimeWindows
 from engine.streams.windows.results import Windowed
-from engine.streams.windows.specs import Calendar, Sliding
+from engine.streams.windows.specs import Calendar, Sliding, Updates
 
 CHANGED: Final = "changed"
 GIVEN: Final = "given"
@@ -39,11 +39,10 @@ class RevisedTimeWindows(TimeWindows):
         *,
         progress: tuple[int, int] = (FIRST, FIRST),
         codec: tuple[Callable[[Any], Any], Callable[[Any], Any]] = (_same, _same),
-        allowed_us: int = 0,
-        early: bool = False,
+        updates: Updates,
     ) -> None:
         super().__init__(state, spec, aggregate, progress=progress, codec=codec)
-        self._allowed_us, self._early = allowed_us, early
+        self._allowed_us, self._early = updates.allowed_us, updates.early
         self._keeps_panes = True
         self._starts: dict[str, set[int]] = {CHANGED: set(), GIVEN: set()}
         """The windows of which the state has these namespaces."""

@@ -17,13 +17,13 @@ from engine.streams.windows.panes import SLICE
 from engine.streams.windows.results import Windowed
 from engine.streams.windows.revised_panes import CHANGED
 from engine.streams.windows.sessions import SessionWindows
-from engine.streams.windows.specs import Session
+from engine.streams.windows.specs import Session, Updates
 
 OPEN: Final = 0
 CLOSED: Final = 1
 """The session has ended, and is kept for late rows."""
 REOPENED: Final = 2
-"""A late row has moved the end of a closed session behind the watermark. What it gives at its end is an update, not a second final result."""
+"""A late row has moved the end of a closed session behind the watermark. At its new end it gives an update, not a second final result."""
 
 
 def _same(value: Any) -> Any:
@@ -68,12 +68,11 @@ class RevisedSessionWindows(SessionWindows):
         *,
         progress: tuple[int, int] = (FIRST, FIRST),
         codec: tuple[Callable[[Any], Any], Callable[[Any], Any]] = (_same, _same),
-        allowed_us: int = 0,
-        early: bool = False,
+        updates: Updates,
     ) -> None:
-        self._early = early
+        self._allowed_us, self._early = updates.allowed_us, updates.early
         self._changed = state.namespace(CHANGED)
-        super().__init__(state, spec, aggregate, progress=progress, codec=codec, allowed_us=allowed_us)
+        super().__init__(state, spec, aggregate, progress=progress, codec=codec)
 
     def _next_deadline(self, stored: list[Any]) -> int:
         return min(self._deadline(record) for record in self._raw_records(stored))

@@ -6,7 +6,7 @@ deadline; a key whose session goes on stays where it is until its bucket is due,
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final
 
 from engine.streams.times import FIRST, INFINITY
@@ -33,6 +33,8 @@ class SessionWindows:
 
     fields = 3
     """Stored values of one session."""
+    _allowed_us = 0
+    """How long a session is kept behind its end."""
 
     def __init__(
         self,
@@ -42,13 +44,11 @@ class SessionWindows:
         *,
         progress: tuple[int, int] = (FIRST, FIRST),
         codec: tuple[Callable[[Any], Any], Callable[[Any], Any]] = (_same, _same),
-        allowed_us: int = 0,
     ) -> None:
         self._sessions = state.namespace(SESSIONS)
         self._gap, self._aggregate = spec.gap_us, aggregate
         self.closed, self.watermark = progress
         self._encode, self._decode = codec
-        self._allowed_us = allowed_us
         self._width = max(1, spec.gap_us // _BUCKETS_OF_A_GAP)
         self._due: dict[int, list[Any]] = {}
         self._greatest = FIRST
@@ -103,8 +103,10 @@ class SessionWindows:
         return [[stored[at], stored[at + 1], decode(stored[at + 2])] for at in range(0, len(stored), 3)]
 
     def _put_records(self, records: dict[Any, list[_Record]]) -> None:
-        encode = self._encode
-        self._sessions.put_many({key: [value for first, last, acc in its for value in (first, last, encode(acc))] for key, its in records.items()})
+        for its in records.values():
+            for record in its:
+                record[2] = self._encode(record[2])
+        self._sessions.put_many({key: list(chain.from_iterable(its)) for key, its in records.items()})
 
     def _add(self, key: Any, sessions: list[_Record], time: int, row: Any) -> bool:
         """Add a row to the sessions of its key; False if it is late."""
