@@ -4,6 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from engine.state import LayeredState
+from engine.state.memory import MemoryStore
+from tests.state.states import state_on
+
 
 class MemoryNamespace:
     """A namespace; what it counts are the calls that a burst costs."""
@@ -40,6 +44,21 @@ class MemoryNamespace:
 
     def drop(self) -> None:
         self.values.clear()
+
+
+class StoredState:
+    """State of a task as the engine has it, which encodes values that are lists."""
+
+    def __init__(self, spaces: dict[int | str, dict[Any, Any]] | None = None) -> None:
+        self.state: LayeredState[Any, Any] = state_on(MemoryStore())
+        for name, values in (spaces or {}).items():
+            self.state.namespace(name).put_many(values)
+        self.namespace, self.namespaces = self.state.namespace, self.state.namespaces
+
+    def snapshot(self, keep: Callable[[Any], bool] = lambda key: True) -> dict[int | str, dict[Any, Any]]:
+        """Return the values of the keys to keep."""
+        kept = {name: {key: value for key, value in self.namespace(name).items() if keep(key)} for name in self.namespaces()}
+        return {name: values for name, values in kept.items() if values}
 
 
 class MemoryState:

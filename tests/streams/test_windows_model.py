@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import given
@@ -26,7 +26,7 @@ from engine.streams.windows import (
     tumbling,
 )
 from tests.model.window_model import SessionModel, WindowModel, window_of_calendar, windows_of_time
-from tests.streams.memory_state import MemoryState
+from tests.streams.memory_state import MemoryState, StoredState
 
 ZONES = ("Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia", "UTC")
 HOUR = 3_600_000_000
@@ -57,19 +57,23 @@ def specs(draw: st.DrawFn, allowed: int = 0, early: bool = False) -> tuple[Any, 
     return made, WindowModel(lambda time: windows_of_time(size, every, offset, time), allowed, early=early), near
 
 
+AnyState: TypeAlias = MemoryState | StoredState
+
+
 class Tasks:
     """Tasks of a stage: a keeper each, and the results of all."""
 
-    def __init__(self, spec: Sliding | Calendar | Session, allowed: int = 0, *, early: bool = False) -> None:
+    def __init__(self, spec: Sliding | Calendar | Session, updates: Updates, state: type[AnyState]) -> None:
+        self.state = state
         self.spec, self.results, self.late = spec, [], []
-        self.updates = Updates(allowed, early)
-        self.start([MemoryState()], (FIRST, FIRST))
+        self.updates = updates
+        self.start([self.state()], (FIRST, FIRST))
 
-    def start(self, states: list[MemoryState], progress: tuple[int, int]) -> None:
+    def start(self, states: list[AnyState], progress: tuple[int, int]) -> None:
         self.states = states
         self.keepers = [self.keeper(state, progress) for state in states]
 
-    def keeper(self, state: MemoryState, progress: tuple[int, int]) -> Any:
+    def keeper(self, state: AnyState, progress: tuple[int, int]) -> Any:
         return open_keeper(state, self.spec, sum_of(lambda row: row[2]), progress=progress, updates=self.updates)
 
     def add(self, rows: list[tuple[int, int, int]]) -> None:
@@ -84,8 +88,8 @@ class Tasks:
         for state in self.states:
             for name, values in state.snapshot().items():
                 merged.setdefault(name, {}).update(values)
-        whole = MemoryState(merged)
-        states = [MemoryState(whole.snapshot(lambda key, number=number: key % parallelism == number)) for number in range(parallelism)]
+        whole = self.state(merged)
+        states = [self.state(whole.snapshot(lambda key, number=number: key % parallelism == number)) for number in range(parallelism)]
         self.start(states, max(keeper.progress for keeper in self.keepers))
 
     def roll_back(self, junk: list[tuple[int, int, int]]) -> None:
@@ -96,7 +100,7 @@ class Tasks:
         for keeper in self.keepers:
             list(keeper.close(INFINITY, 2))
         self.late = late
-        self.start([MemoryState(snapshot) for snapshot in snapshots], progress)
+        self.start([self.state(snapshot) for snapshot in snapshots], progress)
 
     def update(self, size: int, restarts: set[int]) -> None:
         self.run(lambda keeper: keeper.updates(size), size, restarts)
@@ -119,7 +123,7 @@ class Tasks:
                 if seen in restarts:
                     progress, snapshot = self.keepers[number].progress, self.states[number].snapshot()
                     list(slices)  # what is done after the checkpoint is lost
-                    self.states[number] = MemoryState(snapshot)
+                    self.states[number] = self.state(snapshot)
                     self.keepers[number] = self.keeper(self.states[number], progress)
                     slices = begin(self.keepers[number])
 
@@ -149,7 +153,7 @@ def test_updates_equal_the_model(data: st.DataObject) -> None:
 def drive(data: st.DataObject, spec: Any, model: Any, times: st.SearchStrategy[int]) -> None:
     """Do the same with tasks and with the model."""
     revises = bool(model.allowed or model.early)
-    tasks, value = Tasks(spec, model.allowed, early=model.early), 1
+    tasks, value = Tasks(spec, Updates(model.allowed, model.early), data.draw(st.sampled_from([MemoryState, StoredState]))), 1
     for _ in range(data.draw(st.integers(1, 12))):
         step = data.draw(st.sampled_from(["rows", "rows", "rows", "mark", "mark", "rescale", "rollback"] + ["update"] * revises))
         if step == "rows" or step == "rollback":
