@@ -60,6 +60,7 @@ class PutCommitter(ReducingCommitter[Any, Any, Any]):
     """Keeps the newest value of each key of an interval, and sets it."""
 
     reads_attempt: ClassVar[bool] = False
+    deletes: ClassVar[bool] = True
     keyed_by = ("key",)
 
     def execute(self, tup: Any) -> None:

@@ -133,6 +133,8 @@ def test_put_deletes_the_sessions_that_an_update_replaces(parallelism: int, runs
         clicks.key_by("user").count(name="counts").map(sessions_of, name="sessions").sink("put", put, parallelism=parallelism)
         run(flow)
     assert asyncio.run(_items(values)) == {("ada", 8): 3, ("bob", 10): 1, ("bob", 20): 2}
+    with sqlite3.connect(tmp_path / "values.db") as connection:
+        assert connection.execute("SELECT count(*) FROM sessions").fetchone() == (3,)
 
 
 async def _items(values: ValueMap) -> dict[Any, Any]:
