@@ -98,9 +98,10 @@ class OpenValues(ValuesReader[K, V]):
 
         Call it once for each batch, even without changes, because it prevents writes by older attempts. Two tasks must not share a key: the
         second change of the same batch to a transactional value would be skipped. `stored` excludes this txid, and is None if there is no
-        value. A map cannot change its `kind`. `key_fields` name the fields of each key, for the columns of a new map. `deletes`: the row of a
-        key is deleted if `combine` returns None. Otherwise it stays, without a value, because it has the txid of its last change. So `deletes`
-        needs a `combine` that may be called again for the same change, and has no effect on opaque values.
+        value. A map cannot change its `kind`. `key_fields` name the fields of each key, for the columns of a new map.
+
+        deletes: delete the row of a key for which `combine` returns None. Without it the row stays, with no value and the txid, so that a
+        repeated attempt does not combine again. So `combine` must not depend on `stored`. No effect on opaque values.
 
         Raises StateFenced if a later attempt has written, ValuesMismatch if no retry can succeed, StateUnavailable after
         `state_timeout_secs` without the database.

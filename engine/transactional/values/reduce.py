@@ -141,8 +141,8 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
         return opened
 
     async def _update(self, partials: dict[K, P]) -> dict[K, V]:
-        values = await self._open()
-        return await values.update(self.attempt, partials, self.combine, kind=self.values_kind, key_fields=self._key_fields, deletes=self.deletes)
+        values, fields = await self._open(), self._key_fields
+        return await values.update(self.attempt, partials, self.combine, kind=self.values_kind, key_fields=fields, deletes=self.deletes)
 
     @property
     def _key_fields(self) -> tuple[str, ...]:
