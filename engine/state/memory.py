@@ -134,7 +134,9 @@ class MemoryValueStore(ValueStore):
         if fence.txid != attempt[0]:
             table.written = set()
         table.fence = replace(fence, attempt=attempt, component=writer.component)
-        table.rows.update({key: StoredRow(attempt[0], value, old) for key, value, old in zip(*changes, strict=True)})
+        table.rows.update({key: StoredRow(attempt[0], value, old) for key, value, old in zip(*changes[:3], strict=True)})
+        for key in changes.deleted:
+            table.rows.pop(key, None)
         table.written.update(changes.keys)
         return True
 

@@ -121,11 +121,13 @@ def in_order(fence: Fence | None, keys: Sequence[Raw], found: Sequence[Sequence[
 
 
 class Changes(NamedTuple):
-    """Rows that a task writes in an attempt. The three columns have the same length, and each key occurs once."""
+    """Rows that a task writes in an attempt. The first three columns have the same length, and each key occurs once."""
 
     keys: list[Raw]
     values: list[Raw]
     previous: list[Raw]
+    deleted: Sequence[Raw] = ()
+    """Keys whose rows are deleted. Transactional values only, because an undo could not restore them."""
 
 
 class ValueStore(ABC):

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
+from engine.streams.steps import Batch, SelectStep
 from engine.transactional.values import ReducingCommitter, ValueMap
 
 R_contra = TypeVar("R_contra", contravariant=True)
@@ -13,7 +14,8 @@ R_contra = TypeVar("R_contra", contravariant=True)
 class Put(Generic[R_contra]):
     """Target of a sink: sets the value of a key in a map, such as `PostgresValues`, to that of the newest row. The newest update wins.
 
-    `key` and `value` are functions of a row. The key is a value that the map takes, or a tuple of such values.
+    `key` and `value` are functions of a row. The key is a value that the map takes, or a tuple of such values. The value None deletes the
+    key. An update of a session deletes the keys of the sessions that it replaces (WI-3), as `key` returns them for their starts.
 
     >>> from engine.streams import Flow
     >>> from engine.testing import Feeder, run_topology
@@ -39,15 +41,31 @@ class Put(Generic[R_contra]):
         return made
 
 
+class PutStep(SelectStep):
+    """Replaces each row by its key and its value. The sessions that a row replaces come first, each with the value None."""
+
+    def apply(self, batch: Batch) -> None:
+        if not any(getattr(row, "replaces", None) for row in batch.rows):
+            super().apply(batch)
+            return
+        select = self.function
+        parts = []
+        for row in batch.rows:
+            replaced = [row._replace(value=row.value._replace(start_us=start)) for start in getattr(row, "replaces", ())]
+            parts.append([*((select(each)[0], None) for each in replaced), select(row)])
+        batch.spread(parts)
+
+
 class PutCommitter(ReducingCommitter[Any, Any, Any]):
     """Keeps the newest value of each key of an interval, and sets it."""
 
     reads_attempt: ClassVar[bool] = False
+    deletes: ClassVar[bool] = True
     keyed_by = ("key",)
 
     def execute(self, tup: Any) -> None:
         self.partials[tup["key"]] = tup["value"]
 
     def combine(self, stored: Any, partial: Any) -> Any:
-        """Return the new value, whatever is stored."""
+        """Return the new value, whatever is stored. None: there is no value any more."""
         return partial

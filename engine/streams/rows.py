@@ -32,6 +32,7 @@ class Revised(NamedTuple, Generic[V]):
     """A result that replaces the earlier ones of the same key, such as the next value of a running count.
 
     `value` names what it replaces: a `Keyed` by its key, the result of a window also by its start. `revision` is 0 for the first one.
+    A session that has begun earlier or has been merged replaces other starts, too.
 
     >>> Revised(Keyed("storm", 3), 2, "early").value.key
     'storm'
@@ -40,6 +41,8 @@ class Revised(NamedTuple, Generic[V]):
     value: V
     revision: int
     kind: RevisionKind
+    replaces: tuple[int, ...] = ()
+    """Starts of sessions of the same key, in microseconds since 1970, whose results this one replaces. Its own start is not among them."""
 
 
 class Failed(NamedTuple, Generic[R]):

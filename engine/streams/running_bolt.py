@@ -117,7 +117,7 @@ class RunningBolt(StatefulBurstBolt):
 
 def _revised(keys: list[Any], values: list[Any], revisions: list[int]) -> list[Any]:
     """Return a revision of the value of each key."""
-    return named_tuples(Revised, named_tuples(Keyed, keys, values), revisions, ["early"] * len(keys))
+    return named_tuples(Revised, named_tuples(Keyed, keys, values), revisions, ["early"] * len(keys), [()] * len(keys))
 
 
 def _version(value: Any) -> str:

@@ -23,7 +23,7 @@ from engine.streams.arguments import (
 from engine.streams.bolt_nodes import AsyncNode, RunningNode, SinkNode, ThroughNode, WindowNode, read_fields
 from engine.streams.calls import Call, checked_call
 from engine.streams.graph import FAILED, BranchNode, EventTimeNode, Layout, MergeNode, Port, SelectNode, StepNode, revises
-from engine.streams.put import Put
+from engine.streams.put import Put, PutStep
 from engine.streams.rows import KEY, ROW, TIME, Failed, Keyed, Revised
 from engine.streams.steps import FilterStep, FlatMapStep, KeyStep, MapStep, SelectStep, Step
 from engine.streams.tops import Top, no_key, windows_of_results, with_own_window
@@ -200,7 +200,8 @@ class Stream(Generic[R_co]):
                 return self._port
             calls = [getter(f"sink {name!r}", each, self._type) for each in names]
         call = Call(Selected(tuple(calls)))
-        node = SelectNode(**self._of(None, {}), step=SelectStep, call=call, title=f"fields-of-{name}", fields=names)
+        step = PutStep if isinstance(target, Put) and revises(self._port) else SelectStep
+        node = SelectNode(**self._of(None, {}), step=step, call=call, title=f"fields-of-{name}", fields=names)
         return Port(node)
 
     def _of(self, name: str | None, options: Mapping[str, Any]) -> dict[str, Any]:

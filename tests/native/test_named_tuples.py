@@ -23,7 +23,7 @@ def test_they_equal_those_of_the_constructor() -> None:
     assert made[0].second == 1
     assert as_class(Pair, [("a", 1), Pair("b", 2)]) == made
     assert as_class(Pair, []) == named_tuples(Pair, [], []) == []
-    (revised,) = named_tuples(Revised, named_tuples(Keyed, ["k"], [3]), [2], ["early"])
+    (revised,) = named_tuples(Revised, named_tuples(Keyed, ["k"], [3]), [2], ["early"], [()])
     assert revised == Revised(Keyed("k", 3), 2, "early")
     assert revised.value.key == "k"
 

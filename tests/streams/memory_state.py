@@ -1,8 +1,12 @@
 """State in namespaces, in memory, with snapshots and splits by key."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
+
+from engine.state import LayeredState
+from engine.state.memory import MemoryStore
+from tests.state.states import state_on
 
 
 class MemoryNamespace:
@@ -33,11 +37,28 @@ class MemoryNamespace:
         for key in keys:
             self.values[key] = self.values.get(key, 0) + 1
 
-    def items(self) -> Iterable[tuple[Any, Any]]:
-        return self.values.items()
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        for key in list(self.values):
+            if key in self.values:
+                yield key, self.values[key]
 
     def drop(self) -> None:
         self.values.clear()
+
+
+class StoredState:
+    """State of a task as the engine has it, which encodes values that are lists."""
+
+    def __init__(self, spaces: dict[int | str, dict[Any, Any]] | None = None) -> None:
+        self.state: LayeredState[Any, Any] = state_on(MemoryStore())
+        for name, values in (spaces or {}).items():
+            self.state.namespace(name).put_many(values)
+        self.namespace, self.namespaces = self.state.namespace, self.state.namespaces
+
+    def snapshot(self, keep: Callable[[Any], bool] = lambda key: True) -> dict[int | str, dict[Any, Any]]:
+        """Return the values of the keys to keep."""
+        kept = {name: {key: value for key, value in self.namespace(name).items() if keep(key)} for name in self.namespaces()}
+        return {name: values for name, values in kept.items() if values}
 
 
 class MemoryState:

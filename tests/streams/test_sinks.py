@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from engine import BasicBolt, Config, TopologyError, Tuple, UsageError, bolt, spout
-from engine.streams import Flow, Put
+from engine.streams import Flow, Keyed, Put, Revised
+from engine.streams.windows import Windowed
 from engine.testing import Capture, run_topology
 from engine.topology.graph import mermaid
 from engine.transactional import FileCommitter, SqlCommitter, SqliteDatabase
@@ -110,6 +111,30 @@ def test_put_sets_the_newest_update(parallelism: int, tmp_path: Path) -> None:
     best.sink("put", Put(values, key=lambda row: (row.value.key, 1), value=lambda row: row.value.value.ms), parallelism=parallelism)
     run(flow)
     assert asyncio.run(_items(values)) == {("ada", 1): 9, ("bob", 1): 5}
+
+
+def sessions_of(update: Revised[Keyed[str, int]]) -> Revised[Windowed[str, int]]:
+    """Return what a session gives when a third row joins the first two: the sessions that begin at 10 and at 20 are replaced."""
+    key, count = update.value
+    start, replaces = [(10, ()), (20, ()), (8, (10, 20))][count - 1]
+    return Revised(Windowed(key, start, start + 30, count), 0, "early", replaces)
+
+
+@pytest.mark.guarantee("WI-3")
+@pytest.mark.parametrize("parallelism", [1, 3])
+@pytest.mark.parametrize("runs", [1, 2])
+def test_put_deletes_the_sessions_that_an_update_replaces(parallelism: int, runs: int, tmp_path: Path) -> None:
+    values = SqliteValues(tmp_path / "values.db", "sessions")
+    put = Put(values, key=lambda row: (row.value.key, row.value.start_us), value=lambda row: row.value.value)
+    rows = [("bob", "/e", 1), ("ada", "/d", 1), *CLICKS]
+    for given in [rows] if runs == 1 else [rows[:-1], rows[-1:]]:
+        flow = Flow("put", Config(state_provider=f"sqlite:///{tmp_path}/state.db"))
+        clicks, _ = clicks_of(flow, *given)
+        clicks.key_by("user").count(name="counts").map(sessions_of, name="sessions").sink("put", put, parallelism=parallelism)
+        run(flow)
+    assert asyncio.run(_items(values)) == {("ada", 8): 3, ("bob", 10): 1, ("bob", 20): 2}
+    with sqlite3.connect(tmp_path / "values.db") as connection:
+        assert connection.execute("SELECT count(*) FROM sessions").fetchone() == (3,)
 
 
 async def _items(values: ValueMap) -> dict[Any, Any]:

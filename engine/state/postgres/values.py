@@ -42,6 +42,7 @@ _PUT: Final = """
     FROM (SELECT {keys}, unnest({values}) AS value ORDER BY {order}) AS new
     WHERE EXISTS (SELECT FROM fence) ON CONFLICT ({names}) DO UPDATE SET value = excluded.value, txid = $2 WHERE stored.txid < $2
 """
+_DELETE: Final = 'DELETE FROM "{table}" WHERE {among} AND EXISTS (SELECT FROM fence)'
 _PUT_OPAQUE: Final = """
     INSERT INTO "{table}" ({names}, value, txid, attempt, previous) SELECT {names}, value::jsonb, $2, $3, previous::jsonb
     FROM (SELECT {keys}, unnest({values}) AS value, unnest({previous}) AS previous ORDER BY {order}) AS new
@@ -217,6 +218,9 @@ class PostgresValueStore(ValueStore):
         form, argument = self._form, _adding_to(given)
         if form is None and changes.keys:
             raise EngineBug(f"{len(changes.keys)} keys are written to the map {self._name!r}, whose table has no key columns")
+        if form is not None and changes.deleted:
+            gone = _DELETE.format(table=self._name, among=form.among(changes.deleted, argument))
+            fence = f"{fence}), gone AS ({gone}"
         if form is None or not (changes.keys or writer.kind == "opaque"):
             return f"WITH fence AS ({fence}), put AS (SELECT) SELECT FROM fence"
         parts = {

@@ -57,6 +57,10 @@ if now[1] ~= ARGV[3] or now[2] ~= ARGV[4] or now[3] ~= ARGV[5] then
     redis.call('HSET', KEYS[1], 'txid', ARGV[3], 'attempt', ARGV[4], 'component', ARGV[5])
 end
 if ARGV[7] ~= '' then redis.call('RPUSH', KEYS[3], ARGV[7]) end
+local gone = cmsgpack.unpack(ARGV[8])
+for first = 1, #gone, 4000 do
+    redis.call('HDEL', KEYS[2], unpack(gone, first, math.min(first + 3999, #gone)))
+end
 local cells = cmsgpack.unpack(ARGV[6])
 for first = 1, #cells, 4000 do
     redis.call('HSET', KEYS[2], unpack(cells, first, math.min(first + 3999, #cells)))
@@ -64,7 +68,7 @@ end
 return 1
 """)
 """KEYS: the fence, the values, the journal, keys to undo. ARGV: txid and attempt of the fence that was read, txid and attempt of the
-writer, its component, keys and cells, keys for the journal. Returns 0 and writes nothing if the fence has changed."""
+writer, its component, keys and cells, keys for the journal, keys to delete. Returns 0 and writes nothing if the fence has changed."""
 
 UNDO: Final = Script("""
 local now = redis.call('HMGET', KEYS[1], 'txid', 'attempt')
@@ -188,11 +192,12 @@ class RedisValueStore(ValueStore):
         fences: list[Arg] = [*map(str, seen.attempt), *map(str, attempt), writer.component]
         is_opaque = writer.kind == "opaque"
         cells = _opaque_cells(attempt, changes) if is_opaque else [f"{attempt[0]}:{value or 'null'}" for value in changes.values]
+        gone = self._codec.encode(list(changes.deleted))
         for part in _parts(cells):
             keys = changes.keys[part]
             packed = self._codec.encode([each for row in zip(keys, cells[part], strict=True) for each in row])
             journal = self._codec.encode(keys) if is_opaque and keys else b""
-            if not await self._link.run(WRITE, names, [*fences, packed, journal]):
+            if not await self._link.run(WRITE, names, [*fences, packed, journal, gone]):
                 return False
         return True
 

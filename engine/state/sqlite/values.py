@@ -178,6 +178,8 @@ class SqliteValueStore(ValueStore):
             if form is None and changes.keys:
                 raise EngineBug(f"{len(changes.keys)} keys are written to the map {self._name!r}, whose table has no key columns")
             if form is not None:
+                for some in _parts(form.stored(changes.deleted)):
+                    connection.execute(f'DELETE FROM "{self._name}" WHERE {form.among(len(some))}', _flat(some))
                 rows = [(*key, *rest) for key, *rest in zip(form.stored(changes.keys), *columns, strict=True)]
                 for some in _parts(rows):
                     connection.execute(insertion(self._name, form, len(some), is_opaque), [attempt[0], mark, *_flat(some)])

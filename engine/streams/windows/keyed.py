@@ -1,6 +1,6 @@
 """What windows need of the keyed state of a task."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Protocol
 
 
@@ -25,8 +25,8 @@ class Namespace(Protocol):
     def add_many(self, keys: Any) -> Any:
         """Add 1 to the number of each key, as often as it is there."""
 
-    def items(self) -> Iterable[tuple[Any, Any]]:
-        """Return all keys with their values."""
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """Yield each key with its value. Keys may be changed or deleted meanwhile, and then are missing or have their new value."""
 
     def drop(self) -> None:
         """Remove all keys with one mark."""

@@ -48,8 +48,8 @@ class RunningMerge:
 
     def window(self, start: int) -> Iterator[tuple[Any, Any]]:
         """Yield the keys with rows from `start` on, and forget what is older."""
-        for key in list(self._keys):
-            stacks = self._keys[key]
+        over = []
+        for key, stacks in self._keys.items():
             front = stacks.front
             while front and front[-1][0] < start:
                 front.pop()
@@ -61,7 +61,9 @@ class RunningMerge:
             elif stacks.back:
                 yield key, stacks.back_acc
             else:
-                del self._keys[key]
+                over.append(key)
+        for key in over:
+            del self._keys[key]
 
     def _turn(self, stacks: _Stacks, start: int) -> None:
         """Move the panes from `start` on to the front, each merged with all newer ones."""

@@ -1,8 +1,8 @@
 """The open tumbling, sliding and calendar windows of one task.
 
 Each pane has a namespace, named by its start, with one accumulator per key. Where windows do not overlap, a key is deleted when its
-result is handed out, so what the state holds is what is still to be given. Panes of sliding windows are shared: `EMITTED` holds, while
-a close takes more than one slice, the end of the last window that a key was given for.
+result is handed out, so what the state holds is what is still to be given. Panes of sliding windows are shared, and panes that may still
+change stay: `EMITTED` holds, while a close takes more than one slice, the end of the last window that a key was given for.
 """
 
 from bisect import bisect_left, insort
@@ -36,6 +36,9 @@ class TimeWindows:
     `encode` and `decode` translate an accumulator that the state cannot store.
     """
 
+    _allowed_us = 0
+    """How long a window is kept behind its end."""
+
     def __init__(
         self,
         state: NamespacedState,
@@ -51,6 +54,8 @@ class TimeWindows:
         self._panes = sorted(name for name in state.namespaces() if isinstance(name, int))
         self._known = set(self._panes)
         self._start, self._end = 0, 0
+        self._keeps_panes = spec.overlaps
+        """True if a pane is still needed when a window of it is closed."""
         self.lateness = Lateness()
         self._running = RunningMerge(aggregate)
 
@@ -71,14 +76,16 @@ class TimeWindows:
         return self.closed, self.watermark
 
     def add_rows(self, keys: Sequence[Any], times: Sequence[int], rows: Sequence[Any]) -> list[tuple[int, int]]:
-        """Add a burst, given as columns. Return the index of each late row, and by how much it is late in microseconds."""
+        """Add a burst, given as columns, and return its late rows: the index of each, and how far it is behind the watermark."""
         if not times:
             return []
         self.lateness.rows += len(times)
         least, greatest = min(times), max(times)
+        if least < self.watermark:
+            self.lateness.note_behind(times, self.watermark)
         if not (self._start <= least and greatest < self._end):
             self._start, self._end = self._spec.pane_of(least)
-        if greatest < self._end and self._spec.last_end(self._start) > self.watermark:
+        if greatest < self._end and not self._is_over(self._start):
             self._add(self._start, keys, rows)
             return []
         return self._add_scattered(keys, times, rows)
@@ -87,14 +94,14 @@ class TimeWindows:
         late: list[tuple[int, int]] = []
         panes: dict[int, tuple[list[Any], list[Any]]] = {}
         start, end = self._start, self._end
-        is_late = self._spec.last_end(start) <= self.watermark
+        is_late = self._is_over(start)
         for index, (key, time, row) in enumerate(zip(keys, times, rows, strict=True)):
             if not start <= time < end:
                 start, end = self._spec.pane_of(time)
-                is_late = self._spec.last_end(start) <= self.watermark
+                is_late = self._is_over(start)
             if is_late:
                 late.append((index, self.watermark - time))
-                self.lateness.note(self.watermark - time)
+                self.lateness.note_late(self.watermark - time)
                 continue
             if start not in panes:
                 panes[start] = [], []
@@ -104,12 +111,16 @@ class TimeWindows:
             self._add(pane, its_keys, its_rows)
         return late
 
+    def _is_over(self, pane: int) -> bool:
+        """Tell whether no window of a pane can change any more."""
+        return self._spec.last_end(pane) + self._allowed_us <= self.watermark
+
     def _add(self, pane: int, keys: Sequence[Any], rows: Sequence[Any]) -> None:
         namespace = self._state.namespace(pane)
         if pane not in self._known:
             self._known.add(pane)
             insort(self._panes, pane)
-        if pane < self._running.covered:
+        if pane < self._running.covered < self._spec.last_end(pane):
             self._running.forget()  # the merged accumulators lack these rows
         aggregate = self._aggregate
         if aggregate.counts:
@@ -122,69 +133,82 @@ class TimeWindows:
             accs[key] = aggregate.add(accs[key], row)
         namespace.put_many({key: self._encode(acc) for key, acc in accs.items()})
 
-    def close(self, watermark: int, size: int = SLICE) -> Iterator[list[Windowed[Any, Any]]]:
+    def close(self, watermark: int, size: int = SLICE) -> Iterator[list[Any]]:
         """Close all windows that end at `watermark` or before, and give their results in slices, in the order of the ends.
 
         The caller may take checkpoints between two slices, but no rows. INFINITY closes everything, and `watermark` becomes the
         greatest end.
         """
+        self._raise_watermark(watermark)
+        return self._close_kept(size) if self._keeps_panes else self._close_plain(size)
+
+    def _raise_watermark(self, watermark: int) -> None:
         if watermark == INFINITY:
             watermark = max((self._spec.last_end(pane) for pane in self._panes[-1:]), default=self.watermark)
         self.watermark = max(self.watermark, watermark)
-        return self._close_shared(size) if self._spec.overlaps else self._close_plain(size)
 
-    def _close_plain(self, size: int) -> Iterator[list[Windowed[Any, Any]]]:
+    def _close_plain(self, size: int) -> Iterator[list[Any]]:
         result, decode = self._aggregate.result, self._decode
         while self._panes and (end := self._spec.last_end(pane := self._panes[0])) <= self.watermark:
             namespace = self._state.namespace(pane)
-            # One list of references: an iterator would break when keys are deleted, and beginning again for each slice is quadratic.
-            items = list(namespace.items())
-            for at in range(0, len(items), size):
-                part = items[at : at + size]
-                if at + size < len(items):
+            items = iter(namespace.items())
+            part = list(islice(items, size))
+            while part:
+                following = list(islice(items, size))
+                if following:
                     for key, _ in part:
                         namespace.delete(key)
                 else:
                     self._drop(pane)
                 yield [Windowed(key, pane, end, result(decode(value))) for key, value in part]
-            if not items:
+                part = following
+            if pane in self._known:
                 self._drop(pane)
         self.closed = self.watermark
 
-    def _close_shared(self, size: int) -> Iterator[list[Windowed[Any, Any]]]:
+    def _close_kept(self, size: int) -> Iterator[list[Any]]:
         emitted = self._state.namespace(EMITTED)
         before = dict(emitted.items())
         marked = bool(before)
-        results = self._shared_results(before)
+        results = self._kept_results(before)
         part = list(islice(results, size))
         while part:
             following = list(islice(results, size))
+            given = self._final(part)
             if following:  # a checkpoint may be taken before the close is complete
                 emitted.put_many({one.key: one.end_us for one in part})
                 marked = True
             else:
                 self._complete(marked)
-            yield part
+            yield given
             part = following
         self._complete(marked)
 
-    def _shared_results(self, before: dict[Any, int]) -> Iterator[Windowed[Any, Any]]:
+    def _kept_results(self, before: dict[Any, int]) -> Iterator[Windowed[Any, Any]]:
         result = self._aggregate.result
-        for end in self._due_ends():
-            start = end - self._sliding.size_us
-            for key, acc in self._merged(end, start):
+        for start, end in self._due_windows():
+            for key, acc in self._merged(start, end):
                 if before.get(key, FIRST) < end:
                     yield Windowed(key, start, end, result(acc))
 
+    def _final(self, part: list[Windowed[Any, Any]]) -> list[Any]:
+        """Return what is given for the results of a slice."""
+        return part
+
     def _complete(self, marked: bool) -> None:
-        while self._panes and self._spec.last_end(self._panes[0]) <= self.watermark:
+        """Forget what is over. Called again when the close has ended."""
+        while self._panes and self._is_over(self._panes[0]):
             self._drop(self._panes[0])
         if marked and self.closed < self.watermark:
             self._state.namespace(EMITTED).drop()
         self.closed = self.watermark
 
-    def _due_ends(self) -> Iterator[int]:
-        """Yield the ends of the windows to close that have rows, in their order."""
+    def _due_windows(self) -> Iterator[tuple[int, int]]:
+        """Yield start and end of the windows to close that have rows, in the order of their ends."""
+        if not self._spec.overlaps:
+            ends = ((pane, self._spec.last_end(pane)) for pane in self._panes)
+            yield from ((pane, end) for pane, end in ends if self.closed < end <= self.watermark)
+            return
         spec = self._sliding
         end = spec.first_end_after(self.closed)
         while self._panes:
@@ -194,17 +218,24 @@ class TimeWindows:
             end = max(end, spec.first_end_after(self._panes[at]))
             if end > self.watermark:
                 return
-            yield end
+            yield end - spec.size_us, end
             end += spec.every_us
 
-    def _merged(self, end: int, start: int) -> Iterator[tuple[Any, Any]]:
+    def _merged(self, start: int, end: int) -> Iterator[tuple[Any, Any]]:
         """Return the accumulator of each key over the panes of the window [start, end)."""
+        if not self._spec.overlaps:
+            return self._accumulators(start)
         running = self._running
-        for pane in self._panes[bisect_left(self._panes, max(start, running.covered)) : bisect_left(self._panes, end)]:
-            items = self._state.namespace(pane).items()
-            running.append(pane, ((key, self._decode(value)) for key, value in items))
+        for pane in self._panes_between(max(start, running.covered), end):
+            running.append(pane, self._accumulators(pane))
         running.covered = end
         return running.window(start)
+
+    def _panes_between(self, start: int, end: int) -> list[int]:
+        return self._panes[bisect_left(self._panes, start) : bisect_left(self._panes, end)]
+
+    def _accumulators(self, pane: int) -> Iterator[tuple[Any, Any]]:
+        return ((key, self._decode(value)) for key, value in self._state.namespace(pane).items())
 
     def _drop(self, pane: int) -> None:
         self._state.namespace(pane).drop()

@@ -1,11 +1,12 @@
 """The open sessions of one task.
 
-A key has one value, the list of its open sessions, usually one, each as [first time, last time, accumulator], in the order of time.
+A key has one value, its open sessions in the order of time, usually one, in a flat list: first time, last time, accumulator, and so on.
 Deadlines are not stored, because they follow from the rows. An index in memory has each key in a bucket that is not after its next
 deadline; a key whose session goes on stays where it is until its bucket is due, so a row of an open session costs nothing here.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Any, Final
 
 from engine.streams.times import FIRST, INFINITY
@@ -19,7 +20,8 @@ from engine.streams.windows.specs import Session
 SESSIONS: Final = "sessions"
 _BUCKETS_OF_A_GAP: Final = 16
 
-_Open = list[list[Any]]
+_Record = list[Any]
+"""A session while a burst is added: first time, last time, accumulator, and what a subclass keeps."""
 
 
 def _same(value: Any) -> Any:
@@ -28,6 +30,11 @@ def _same(value: Any) -> Any:
 
 class SessionWindows:
     """Keeper of sessions; the face is that of TimeWindows."""
+
+    fields = 3
+    """Stored values of one session."""
+    _allowed_us = 0
+    """How long a session is kept behind its end."""
 
     def __init__(
         self,
@@ -44,43 +51,64 @@ class SessionWindows:
         self._encode, self._decode = codec
         self._width = max(1, spec.gap_us // _BUCKETS_OF_A_GAP)
         self._due: dict[int, list[Any]] = {}
+        self._greatest = FIRST
+        """Greatest time of a row, as far as it matters for what is open."""
         self.lateness = Lateness()
         self.open_windows = 0
         """How many sessions are open."""
         for key, value in self._sessions.items():
-            self.open_windows += len(value)
-            self._await(key, value[0][1])
+            self.open_windows += len(value) // self.fields
+            self._greatest = max(self._greatest, value[1 - self.fields])
+            self._await(key, self._next_deadline(value))
 
     @property
     def progress(self) -> tuple[int, int]:
         """`closed` and `watermark`, for the caller to store."""
         return self.closed, self.watermark
 
-    def _await(self, key: Any, last: int) -> None:
-        self._due.setdefault((last + self._gap) // self._width, []).append(key)
+    def _await(self, key: Any, deadline: int) -> None:
+        self._due.setdefault(deadline // self._width, []).append(key)
+
+    def _next_deadline(self, stored: list[Any]) -> int:
+        """Return when something has to be done for a key."""
+        end: int = stored[1] + self._gap
+        return end
 
     def add_rows(self, keys: Sequence[Any], times: Sequence[int], rows: Sequence[Any]) -> list[tuple[int, int]]:
-        """Add a burst, given as columns. Return the index of each late row, and by how much it is late in microseconds."""
-        late: list[tuple[int, int]] = []
+        """Add a burst, given as columns, and return its late rows: the index of each, and how far it is behind the watermark."""
+        if not times:
+            return []
         self.lateness.rows += len(times)
+        if min(times) < self.watermark:
+            self.lateness.note_behind(times, self.watermark)
+        self._greatest = max(self._greatest, max(times))
+        late: list[tuple[int, int]] = []
         distinct = list(dict.fromkeys(keys))
-        stored = self._sessions.get_many(distinct, None)
-        opened = {}
-        for key, value in zip(distinct, stored, strict=True):
-            opened[key] = [[first, last, self._decode(acc)] for first, last, acc in value or ()]
+        stored = self._sessions.get_many(distinct, ())
+        opened = {key: self._records(value) for key, value in zip(distinct, stored, strict=True)}
         changed: dict[Any, None] = {}  # in the order of arrival, so that each run does the same
         for index, (key, time, row) in enumerate(zip(keys, times, rows, strict=True)):
             if self._add(key, opened[key], time, row):
                 changed[key] = None
             else:
                 late.append((index, self.watermark - time))
-                self.lateness.note(self.watermark - time)
-        encode = self._encode
+                self.lateness.note_late(self.watermark - time)
         if changed:
-            self._sessions.put_many({key: [[first, last, encode(acc)] for first, last, acc in opened[key]] for key in changed})
+            self._put_records({key: opened[key] for key in changed})
         return late
 
-    def _add(self, key: Any, sessions: _Open, time: int, row: Any) -> bool:
+    def _records(self, stored: Sequence[Any]) -> list[_Record]:
+        """Return the sessions of a key."""
+        decode = self._decode
+        return [[stored[at], stored[at + 1], decode(stored[at + 2])] for at in range(0, len(stored), 3)]
+
+    def _put_records(self, records: dict[Any, list[_Record]]) -> None:
+        for its in records.values():
+            for record in its:
+                record[2] = self._encode(record[2])
+        self._sessions.put_many({key: list(chain.from_iterable(its)) for key, its in records.items()})
+
+    def _add(self, key: Any, sessions: list[_Record], time: int, row: Any) -> bool:
         """Add a row to the sessions of its key; False if it is late."""
         gap, aggregate = self._gap, self._aggregate
         low = 0
@@ -90,11 +118,10 @@ class SessionWindows:
         while high < len(sessions) and sessions[high][0] < time + gap:
             high += 1
         if low == high:
-            if time + gap <= self.watermark:
+            if time + gap + self._allowed_us <= self.watermark:
                 return False
-            sessions.insert(low, [time, time, aggregate.add(aggregate.initial(), row)])
+            sessions.insert(low, self._new(key, time, aggregate.add(aggregate.initial(), row)))
             self.open_windows += 1
-            self._await(key, time)
             return True
         # The row joins all sessions from low to high.
         acc = sessions[low][2]
@@ -102,55 +129,67 @@ class SessionWindows:
             acc = aggregate.merge(acc, other[2])
         first, last = min(time, sessions[low][0]), max(time, sessions[high - 1][1])
         self.open_windows -= high - low - 1
-        sessions[low:high] = [[first, last, aggregate.add(acc, row)]]
+        sessions[low:high] = [self._joined(key, [first, last, aggregate.add(acc, row)], sessions[low:high])]
         return True
 
-    def close(self, watermark: int, size: int = SLICE) -> Iterator[list[Windowed[Any, Any]]]:
-        """Close all sessions that end at `watermark` or before, and give their results in slices.
+    def _new(self, key: Any, time: int, acc: Any) -> _Record:
+        """Return a session of one row."""
+        self._await(key, time + self._gap)
+        return [time, time, acc]
+
+    def _joined(self, key: Any, record: _Record, parts: list[_Record]) -> _Record:
+        """Return a session that has grown, or has been merged of several."""
+        return record
+
+    def close(self, watermark: int, size: int = SLICE) -> Iterator[list[Any]]:
+        """Close all sessions that end at `watermark` or before, and give their results in slices, roughly in the order of the ends.
 
         The caller may take checkpoints between two slices, but no rows. INFINITY closes everything, and `watermark` becomes the
         greatest end.
         """
-        if watermark == INFINITY:
-            watermark = max((value[-1][1] + self._gap for _, value in self._sessions.items()), default=self.watermark)
-        self.watermark = max(self.watermark, watermark)
+        self._raise_watermark(watermark)
         return self._close(size)
 
-    def _close(self, size: int) -> Iterator[list[Windowed[Any, Any]]]:
-        part: list[Windowed[Any, Any]] = []
-        result, decode = self._aggregate.result, self._decode
-        for bucket in sorted(bucket for bucket in self._due if bucket * self._width <= self.watermark):
-            due, sessions = self._take(bucket)
-            for end, key in due:
-                (first, _, acc), *rest = sessions[key]
-                sessions[key] = rest
-                part.append(Windowed(key, first, end, result(decode(acc))))
-                self._put(key, rest)
-                if len(part) >= size:
-                    yield part
-                    part = []
-        self.closed = self.watermark
-        if part:
-            yield part
+    def _raise_watermark(self, watermark: int) -> None:
+        if watermark == INFINITY:
+            watermark = self._greatest + self._gap if self.open_windows else self.watermark
+        self.watermark = max(self.watermark, watermark)
 
-    def _take(self, bucket: int) -> tuple[list[tuple[int, Any]], dict[Any, Any]]:
-        """Return the due ends of a bucket in their order, and the sessions of their keys. What is not due goes to its own bucket."""
-        keys = list(dict.fromkeys(self._due.pop(bucket)))
+    def _close(self, size: int) -> Iterator[list[Any]]:
+        ended = self._ended(size)
+        while part := list(islice(ended, size)):
+            yield part
+        self.closed = self.watermark
+
+    def _ended(self, size: int) -> Iterator[Any]:
+        """Yield the results of the sessions that have ended. What is yielded is removed from the state."""
+        for bucket in sorted(bucket for bucket in self._due if bucket * self._width <= self.watermark):
+            keys = iter(dict.fromkeys(self._due.pop(bucket)))
+            while part := list(islice(keys, size)):
+                yield from self._ended_of(part)
+
+    def _ended_of(self, keys: list[Any]) -> Iterator[Any]:
+        """Yield the results of these keys in the order of their ends. A key that is not due goes to its own bucket."""
         due: list[tuple[int, Any]] = []
-        sessions: dict[Any, Any] = {}
-        for key, value in zip(keys, self._sessions.get_many(keys, None), strict=True):
-            for _, last, _ in value or ():
+        sessions: dict[Any, list[Any]] = {}
+        for key, stored in zip(keys, self._sessions.get_many(keys, ()), strict=True):
+            for last in stored[1::3]:
                 if last + self._gap > self.watermark:
-                    self._await(key, last)
+                    self._await(key, last + self._gap)
                     break
                 due.append((last + self._gap, key))
-                sessions[key] = value
+                sessions[key] = stored
         due.sort(key=lambda one: one[0])
-        return due, sessions
+        result, decode = self._aggregate.result, self._decode
+        for end, key in due:
+            first, _, acc, *rest = sessions[key]
+            sessions[key] = rest
+            self._put(key, rest)
+            self.open_windows -= 1
+            yield Windowed(key, first, end, result(decode(acc)))
 
-    def _put(self, key: Any, rest: _Open) -> None:
-        self.open_windows -= 1
-        if rest:
-            self._sessions.put(key, rest)
+    def _put(self, key: Any, stored: list[Any]) -> None:
+        if stored:
+            self._sessions.put(key, stored)
         else:
             self._sessions.delete(key)

@@ -92,6 +92,16 @@ class Session:
     gap_us: int
 
 
+@dataclass(frozen=True, slots=True)
+class Updates:
+    """Results that windows give besides those at their ends."""
+
+    allowed_us: int = 0
+    """How long a window is kept behind its end, for late rows."""
+    early: bool = False
+    """True if open windows give results, too."""
+
+
 @lru_cache(maxsize=4096)
 def _start(tz: str, day: date) -> int:
     """Return the first instant of a local day."""

@@ -92,12 +92,16 @@ class OpenValues(ValuesReader[K, V]):
         *,
         kind: ValueKind = "transactional",
         key_fields: Sequence[str] = (),
+        deletes: bool = False,
     ) -> dict[K, V]:
         """Set each key to `combine(stored, change)`, once for each txid (TX-8). Return the new values by key.
 
         Call it once for each batch, even without changes, because it prevents writes by older attempts. Two tasks must not share a key: the
         second change of the same batch to a transactional value would be skipped. `stored` excludes this txid, and is None if there is no
         value. A map cannot change its `kind`. `key_fields` name the fields of each key, for the columns of a new map.
+
+        deletes: delete the row of a key for which `combine` returns None. Without it the row stays, with no value and the txid, so that a
+        repeated attempt does not combine again. So `combine` must not depend on `stored`. No effect on opaque values.
 
         Raises StateFenced if a later attempt has written, ValuesMismatch if no retry can succeed, StateUnavailable after
         `state_timeout_secs` without the database.
@@ -108,6 +112,7 @@ class OpenValues(ValuesReader[K, V]):
         writer = Writer(self._where, kind, context.topology_name, context.component_id, context.task_index)
         update = _Update(self._store, attempt, writer, (changes, key_fields), combine)
         is_known = self._done.txid > 0
+        update.deletes = deletes and kind == "transactional"
         with ending_the_run():
             values = await self._retry.call_with_retries(lambda: update.once(is_known))
         if not is_known and self._store.is_older and context.task_index == 0:
@@ -180,6 +185,8 @@ class _Update(Generic[K, V, P]):
         by_key, self._key_fields = changes
         self._keys = list(by_key)
         self._changes = list(by_key.values())
+        self.deletes = False
+        """True if keys without a value are deleted."""
         self._key_codec: KeyCodec | None = None
         self._raw_keys: list[Raw] = []
         self._made: list[tuple[list[Raw], list[Raw], list[V], list[Raw]]] = []
@@ -216,7 +223,7 @@ class _Update(Generic[K, V, P]):
                     raise damage
             else:
                 values, changes = await self._combined(found)
-                if await store.write(fence, self._attempt, changes, self._writer):
+                if await store.write(fence, self._attempt, _without_nothing(changes) if self.deletes else changes, self._writer):
                     return values
         raise StateUnavailable(f"{self._writer.where}: other processes keep writing to it", hint="Run each topology in one process.")
 
@@ -270,6 +277,14 @@ class _Update(Generic[K, V, P]):
                 await asyncio.sleep(0)
         self._made.append((raw_keys, previous, values, raws))
         return values, raws
+
+
+def _without_nothing(changes: Changes) -> Changes:
+    """Return changes that delete the keys without a value."""
+    rows = [row for row in zip(*changes[:3], strict=True) if row[1] is not None]
+    deleted = [key for key, value in zip(changes.keys, changes.values, strict=True) if value is None]
+    keys, values, previous = map(list, zip(*rows, strict=True)) if rows else ([], [], [])
+    return Changes(keys, values, previous, deleted)
 
 
 async def _in_turns(work: Callable[[Sequence[Any]], list[Any]], items: Sequence[Any]) -> list[Any]:

@@ -53,6 +53,8 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
     partials: dict[K, P]
     """Partial results of the batch, by key."""
 
+    deletes: ClassVar[bool] = False
+    """True: the key is deleted if `combine` returns None (`OpenValues.update`)."""
     needs_transactional_spout: bool = False
     """`build()` reads this. Transactional values cannot be replaced, so an opaque spout is refused."""
     refuses_gaps: ClassVar[bool] = True
@@ -139,8 +141,8 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
         return opened
 
     async def _update(self, partials: dict[K, P]) -> dict[K, V]:
-        values = await self._open()
-        return await values.update(self.attempt, partials, self.combine, kind=self.values_kind, key_fields=self._key_fields)
+        values, fields = await self._open(), self._key_fields
+        return await values.update(self.attempt, partials, self.combine, kind=self.values_kind, key_fields=fields, deletes=self.deletes)
 
     @property
     def _key_fields(self) -> tuple[str, ...]:

@@ -6,9 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from engine.checkpoint.checkpoints import LEDGER
 from engine.checkpoint.machine import Record
-from engine.kernel import key_group
 from engine.state.codec import DELETED, MessagePack
 from engine.state.delta import decode_blob
 from engine.state.namespaces import name_of, stored_prefix

@@ -47,3 +47,7 @@ def attempt(txid: int, attempt_id: int) -> TransactionAttempt:
 
 def add(stored: int | None, partial: int) -> int:
     return (stored or 0) + partial
+
+
+def newest(stored: int | None, partial: int | None) -> int | None:
+    return partial

@@ -10,7 +10,7 @@ import pytest
 from engine.errors import FatalError, StateError, StateFenced, UsageError
 from engine.transactional.values import ValuesMismatch
 from tests.transactional.values.conftest import NewMap
-from tests.transactional.values.tasks import add, attempt, open_values, read_values
+from tests.transactional.values.tasks import add, attempt, newest, open_values, read_values
 
 KINDS = pytest.mark.parametrize("kind", ["transactional", "opaque"])
 
@@ -27,6 +27,39 @@ async def test_a_txid_counts_once(new_map: NewMap, kind: Any) -> None:
         assert await values.update(attempt(2, 2**32 + 1), {"a": 10, "c": 5}, add, kind=kind) == {"a": 11, "c": 5}
         assert await values.update(attempt(3, 2**32 + 2), {"b": 1}, add, kind=kind) == {"b": 3}
     assert await read_values(words) == {"a": 11, "b": 3, "c": 5}
+
+
+@pytest.mark.guarantee("TX-8")
+@pytest.mark.parametrize("key_fields", [(), ("user", "start")])
+async def test_a_key_without_a_value_is_deleted_on_demand(new_map: NewMap, key_fields: Any) -> None:
+    words, many = new_map("words"), {("b", start): None for start in range(9000)}
+    settings = {"key_fields": key_fields, "deletes": True}
+    async with open_values(words) as values:
+        await values.update(attempt(1, 1), {("a", 1): 1, ("a", 2): 2, **many}, newest, **settings)
+        assert await values.update(attempt(2, 2), {("a", 1): 5, ("a", 2): None, ("c", 3): None}, newest, **settings) == {
+            ("a", 1): 5,
+            ("a", 2): None,
+            ("c", 3): None,
+        }
+    async with open_values(words) as values:
+        await values.update(attempt(2, 2**32), {("a", 1): 5, ("a", 2): None, ("c", 3): None}, newest, **settings)
+        assert await read_values(words) == {("a", 1): 5}
+        await values.update(attempt(3, 2**32 + 1), dict.fromkeys(many, 7), newest, **settings)
+        assert len(await read_values(words)) == 9001
+        with pytest.raises(StateError, match="has values, in which the same rows would count twice"):
+            await values.forget()
+        await values.update(attempt(4, 2**32 + 2), {("a", 1): None, **many}, newest, **settings)
+        await values.forget()  # it has no row any more
+
+
+async def test_opaque_values_keep_their_rows(new_map: NewMap) -> None:
+    words = new_map("words")
+    async with open_values(words) as values:
+        await values.update(attempt(1, 1), {"a": 1}, newest, kind="opaque", deletes=True)
+        await values.update(attempt(2, 2), {"a": None}, newest, kind="opaque", deletes=True)
+        assert await read_values(words) == {}
+        await values.update(attempt(2, 3), {}, newest, kind="opaque", deletes=True)  # another batch, which does not change it
+        assert await read_values(words) == {"a": 1}
 
 
 @pytest.mark.guarantee("TX-8")
