@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 from engine.streams.aggregates import AggregatePlan
 from engine.streams.async_bolts import AsyncStage
 from engine.streams.calls import Call
-from engine.streams.graph import BoltNode, Layout, Wired
+from engine.streams.graph import LATE, BoltNode, Layout, StepNode, Wired
 from engine.streams.rows import ROW, TIME
 from engine.streams.running_bolt import RunningStage
 from engine.streams.sink_bolts import SinkFactory
-from engine.streams.window_bolt import LATE, WindowSpec, WindowStage
+from engine.streams.window_bolt import NO_UPDATES, WindowSpec, WindowStage
+from engine.streams.windows import Updates
 from engine.topology.factory import Factory, FactoryFault
 
 
@@ -54,19 +55,34 @@ class WindowNode(BoltNode):
     keeps_state: ClassVar[bool] = True
     spec: WindowSpec
     aggregate: AggregatePlan
+    updates: Updates = NO_UPDATES
 
     @property
     def default_name(self) -> str:
         return f"{self.aggregate.kind.kind}-in-{type(self.spec).__name__.lower()}"
 
     def factory(self, stage: str, inputs: Sequence[Wired]) -> WindowStage:
-        return WindowStage(stage, self.spec, self.aggregate)
+        return WindowStage(stage, self.spec, self.aggregate, self.updates)
 
     def layout(self, inputs: Sequence[Layout]) -> Layout:
         return (ROW, TIME)
 
     def port_layout(self, name: str, inputs: Sequence[Layout]) -> Layout:
         return (ROW,) if name == LATE else self.layout(inputs)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RevisedWindowNode(WindowNode):
+    """Windows that give several results of a key."""
+
+    makes_revisions: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FinalsNode(StepNode):
+    """Passes on the final results of windows."""
+
+    ends_revisions: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -25,7 +25,8 @@ from engine.streams.steps import KeyStep, SelectStep, Step, StepPlan
 
 ROWS: Final = "rows"
 FAILED: Final = "failed"
-"""Ports of a node: its results, and the rows that it diverts."""
+LATE: Final = "late"
+"""Ports of a node: its results, the rows that it diverts, and those that are too late for its windows."""
 
 Layout: TypeAlias = tuple[str, ...]
 """Fields of the tuples of a port."""
@@ -64,6 +65,8 @@ class Node(ABC):
     keeps_state: ClassVar[bool] = False
     makes_revisions: ClassVar[bool] = False
     """True: its rows replace earlier ones of the same key."""
+    ends_revisions: ClassVar[bool] = False
+    """True: of the rows that it reads, it passes on one for each key."""
 
     def __post_init__(self) -> None:
         for port in self.inputs:
@@ -95,7 +98,7 @@ class Node(ABC):
 
 def revises(port: Port) -> bool:
     """Tell whether the rows of a port may replace earlier ones, because they come from a running count, for example."""
-    if port.name == FAILED:
+    if port.name in (FAILED, LATE) or port.node.ends_revisions:
         return False
     return port.node.makes_revisions or any(map(revises, port.node.inputs))
 

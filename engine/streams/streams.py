@@ -1,6 +1,7 @@
 """Streams of typed rows: what a user calls between a source and a sink. Each method adds a node to the graph of the flow."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import timedelta
 from typing import Any, Generic, NoReturn, TypeGuard, TypeVar, Unpack, overload
 
 from engine.api import BoltFactory
@@ -20,15 +21,16 @@ from engine.streams.arguments import (
     item_type,
     returned,
 )
-from engine.streams.bolt_nodes import AsyncNode, RunningNode, SinkNode, ThroughNode, WindowNode, read_fields
+from engine.streams.bolt_nodes import AsyncNode, FinalsNode, RevisedWindowNode, RunningNode, SinkNode, ThroughNode, WindowNode, read_fields
 from engine.streams.calls import Call, checked_call
-from engine.streams.graph import FAILED, BranchNode, EventTimeNode, Layout, MergeNode, Port, SelectNode, StepNode, revises
+from engine.streams.graph import FAILED, LATE, BranchNode, EventTimeNode, Layout, MergeNode, Port, SelectNode, StepNode, revises
 from engine.streams.put import Put, PutStep
 from engine.streams.rows import KEY, ROW, TIME, Failed, Keyed, Revised
 from engine.streams.steps import FilterStep, FlatMapStep, KeyStep, MapStep, SelectStep, Step
+from engine.streams.times import to_duration_micros
 from engine.streams.tops import Top, no_key, windows_of_results, with_own_window
-from engine.streams.window_bolt import LATE, WindowSpec
-from engine.streams.windows import Aggregate, Calendar, Late, Session, Sliding, Windowed
+from engine.streams.window_bolt import NO_UPDATES, WindowSpec
+from engine.streams.windows import Aggregate, Calendar, Late, Session, Sliding, Updates, Windowed
 from engine.transactional.values import ReduceInto
 
 R_co = TypeVar("R_co", covariant=True)
@@ -253,10 +255,28 @@ class KeyedStream(Generic[K, R_co]):
         self._port = port
         self._type = row_type
 
-    def window(self, spec: Sliding | Calendar | Session, /) -> "WindowedStream[K, R_co]":
-        """Divide the rows of each key into windows: `tumbling`, `sliding`, `session` or `calendar`. The rows have event times."""
+    @overload
+    def window(self, spec: Sliding | Calendar | Session, /) -> "WindowedStream[K, R_co]": ...
+    @overload
+    def window(
+        self, spec: Sliding | Calendar | Session, /, *, allowed_lateness: timedelta, early: bool = False
+    ) -> "RevisedWindowedStream[K, R_co]": ...
+    @overload
+    def window(self, spec: Sliding | Calendar | Session, /, *, early: bool) -> "RevisedWindowedStream[K, R_co]": ...
+
+    def window(
+        self, spec: Sliding | Calendar | Session, /, *, allowed_lateness: timedelta | None = None, early: bool = False
+    ) -> "WindowedStream[K, R_co] | RevisedWindowedStream[K, R_co]":
+        """Divide the rows of each key into windows: `tumbling`, `sliding`, `session` or `calendar`. The rows have event times.
+
+        allowed_lateness: keep a closed window for this time, so that late rows give updates of its result. early: give results of open
+        windows, too. With either of them each result is a `Revised`, which replaces the one before it.
+        """
         refuse_revisions("window", self._port)
-        return in_windows(self._port, self._type, spec)
+        if allowed_lateness is None and not early:
+            return in_windows(self._port, self._type, spec)
+        allowed_us = 0 if allowed_lateness is None else to_duration_micros(allowed_lateness, "allowed_lateness", least=0)
+        return RevisedWindowedStream(in_windows(self._port, self._type, spec, Updates(allowed_us, early)))
 
     def count(self, *, name: str | None = None, **options: Unpack[StageOptions]) -> "RevisedStage[R_co, Keyed[K, int]]":
         """Count the rows of each key. Each row gives the next revision of its key's count, from 1 on."""
@@ -364,11 +384,11 @@ class WindowedStage(Stage[In, Out], Generic[In, Out]):
 class WindowedStream(Generic[K, R_co]):
     """Keyed rows in windows. Each method gives one result for each key in each window, when the watermark closes it."""
 
-    __slots__ = ("_port", "_spec", "_type")
+    __slots__ = ("_port", "_spec", "_type", "_updates")
 
-    def __init__(self, port: Port, row_type: Any, spec: WindowSpec) -> None:
+    def __init__(self, port: Port, row_type: Any, spec: WindowSpec, updates: Updates = NO_UPDATES) -> None:
         """Windowed streams come from `KeyedStream.window`."""
-        self._port, self._type, self._spec = port, row_type, spec
+        self._port, self._type, self._spec, self._updates = port, row_type, spec, updates
 
     def count(self, *, name: str | None = None, **options: Unpack[StageOptions]) -> WindowedStage[R_co, Windowed[K, int]]:
         """Count the rows."""
@@ -427,16 +447,80 @@ class WindowedStream(Generic[K, R_co]):
             if options.get(option):
                 text = f"{aggregate.kind.kind}() in windows acts on watermarks, which reach only a bolt on the event loop"
                 raise UsageError(f"{text}, so it takes no {option}", hint=f"Leave {option} out, and raise the parallelism.")
-        node = WindowNode(
+        kind, row_type = (WindowNode, Windowed) if self._updates == NO_UPDATES else (RevisedWindowNode, Revised)
+        node = kind(
             graph=self._port.node.graph,
             inputs=(self._port,),
             name=name,
             options=options,
             spec=self._spec,
             aggregate=aggregate,
-            row_type=Windowed,
+            updates=self._updates,
+            row_type=row_type,
         )
-        return WindowedStage(Port(node), Windowed)
+        return WindowedStage(Port(node), row_type)
+
+
+class RevisedWindowedStream(Generic[K, R_co]):
+    """Keyed rows in windows that give several results of a key: early ones, the final one, and updates by late rows."""
+
+    __slots__ = ("_windows",)
+
+    def __init__(self, windows: WindowedStream[K, R_co]) -> None:
+        """Such streams come from `KeyedStream.window` with `allowed_lateness` or `early`."""
+        self._windows = windows
+
+    def count(self, *, name: str | None = None, **options: Unpack[StageOptions]) -> "RevisedWindowedStage[R_co, Windowed[K, int]]":
+        """Count the rows."""
+        return _revised(self._windows.count(name=name, **options))
+
+    def aggregate(
+        self, aggregate: Aggregate[R_co, Acc, Out], *, name: str | None = None, **options: Unpack[StageOptions]
+    ) -> "RevisedWindowedStage[R_co, Windowed[K, Out]]":
+        """Aggregate the rows by an object of your own with `initial`, `add`, `merge` and `result`."""
+        return _revised(self._windows.aggregate(aggregate, name=name, **options))
+
+    def reduce(
+        self, function: Callable[[R_co, R_co], R_co], *, name: str | None = None, **options: Unpack[StageOptions]
+    ) -> "RevisedWindowedStage[R_co, Windowed[K, R_co]]":
+        """Reduce the rows to one, with an associative function of two rows."""
+        return _revised(self._windows.reduce(function, name=name, **options))
+
+    def sum(
+        self, of: Callable[[R_co], N], *, name: str | None = None, **options: Unpack[StageOptions]
+    ) -> "RevisedWindowedStage[R_co, Windowed[K, N]]":
+        """Add up a number of each row."""
+        return _revised(self._windows.sum(of, name=name, **options))
+
+    def mean(
+        self, of: Callable[[R_co], float], *, name: str | None = None, **options: Unpack[StageOptions]
+    ) -> "RevisedWindowedStage[R_co, Windowed[K, float]]":
+        """Return the mean of a number of each row."""
+        return _revised(self._windows.mean(of, name=name, **options))
+
+    def min(
+        self, of: Callable[[R_co], N], *, name: str | None = None, **options: Unpack[StageOptions]
+    ) -> "RevisedWindowedStage[R_co, Windowed[K, N]]":
+        """Return the least value of the rows."""
+        return _revised(self._windows.min(of, name=name, **options))
+
+    def max(
+        self, of: Callable[[R_co], N], *, name: str | None = None, **options: Unpack[StageOptions]
+    ) -> "RevisedWindowedStage[R_co, Windowed[K, N]]":
+        """Return the greatest value of the rows."""
+        return _revised(self._windows.max(of, name=name, **options))
+
+    def max_by(
+        self, of: Callable[[R_co], object], *, name: str | None = None, **options: Unpack[StageOptions]
+    ) -> "RevisedWindowedStage[R_co, Windowed[K, R_co]]":
+        """Return the row with the greatest value. Of equal ones it is the first."""
+        return _revised(self._windows.max_by(of, name=name, **options))
+
+    def collect(
+        self, *, name: str | None = None, **options: Unpack[StageOptions]
+    ) -> "RevisedWindowedStage[R_co, Windowed[K, list[R_co]]]":
+        """Collect the rows in a list."""
+        return _revised(self._windows.collect(name=name, **options))
 
 
 class RevisedStream(Stream[Revised[Out]]):
@@ -460,6 +544,32 @@ class RevisedStage(RevisedStream[Out], Generic[In, Out]):
         return Stream(failed_port(self._port), Failed)
 
 
+class RevisedWindowedStage(RevisedStage[In, Out], Generic[In, Out]):
+    """The updates of windows, and the rows that came too late or could not be processed."""
+
+    __slots__ = ()
+
+    @property
+    def late(self) -> Stream[Late[In]]:
+        """The rows that came when all their windows were closed for good. They are counted and acked, also if nobody reads them."""
+        return Stream(Port(self._port.node, LATE), Late)
+
+    def finals(self) -> Stream[Out]:
+        """Return the final result of each key in each window, without early results and updates."""
+        call = Call(final_values)
+        node = FinalsNode(**self._of(None, {}), step=FlatMapStep, call=call, title="finals", row_type=Windowed)
+        return Stream(Port(node), Windowed)
+
+
+def _revised(stage: WindowedStage[Any, Any]) -> RevisedWindowedStage[Any, Any]:
+    return RevisedWindowedStage(stage._port, Revised)
+
+
+def final_values(row: Revised[Any]) -> list[Any]:
+    """Return the value of a final result, and nothing for another one."""
+    return [row.value] if row.kind == "final" else []
+
+
 def merge(*streams: Stream[T]) -> Stream[T]:
     """Return the rows of several streams of one flow, as they come."""
     if not streams:
@@ -472,7 +582,7 @@ def merge(*streams: Stream[T]) -> Stream[T]:
     return Stream(Port(MergeNode(graph=ports[0].node.graph, inputs=ports, row_type=row_type)), row_type)
 
 
-def in_windows(port: Port, row_type: Any, spec: Any) -> WindowedStream[Any, Any]:
+def in_windows(port: Port, row_type: Any, spec: Any, updates: Updates = NO_UPDATES) -> WindowedStream[Any, Any]:
     """Return the windows over a stream. Raise UsageError if its rows have no time, or the windows are none."""
     if not isinstance(spec, WindowSpec):
         hint = "Write tumbling(minutes(1)), sliding(minutes(5), every=seconds(30)), session(gap=minutes(30)) or calendar('day', tz=...)."
@@ -481,7 +591,7 @@ def in_windows(port: Port, row_type: Any, spec: Any) -> WindowedStream[Any, Any]
     if TIME not in layout or KEY not in layout:
         text = "window() got rows without event times, so nobody could say when a window is complete"
         raise UsageError(text, hint="Write flow.stream(...).event_time('at', max_out_of_order=seconds(10)).key_by(...).window(...).")
-    return WindowedStream(port, row_type, spec)
+    return WindowedStream(port, row_type, spec, updates)
 
 
 def layout_of(port: Port) -> Layout:

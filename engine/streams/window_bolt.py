@@ -12,17 +12,28 @@ from engine.kernel import key_group
 from engine.state import KeyValueState, LayeredState
 from engine.streams.aggregates import Aggregate, AggregatePlan, Count
 from engine.streams.calls import OpenCalls
+from engine.streams.graph import LATE
 from engine.streams.rows import KEY, ROW, TIME
 from engine.streams.shapes import Misfit
 from engine.streams.times import FIRST
-from engine.streams.windows import Calendar, Late, Session, SessionWindows, Sliding, TimeWindows, Windowed, open_keeper
+from engine.streams.windows import (
+    Calendar,
+    Late,
+    RevisedSessionWindows,
+    RevisedTimeWindows,
+    Session,
+    SessionWindows,
+    Sliding,
+    TimeWindows,
+    Updates,
+    open_keeper,
+)
 
-LATE: Final = "late"
-"""Port and stream of the late rows."""
 PROGRESS: Final = "progress"
 """Namespace of the watermark up to which the windows of each key group are closed."""
 LATE_ROWS: Final = "late_rows"
 """Metric with the number of late rows."""
+NO_UPDATES: Final = Updates()
 WindowSpec = Sliding | Calendar | Session
 
 
@@ -79,7 +90,8 @@ class WindowBolt(StatefulBurstBolt):
         watermark = max((each[1] for each in stored), default=FIRST)
         codec = self._aggregate.stored, self._loaded
         accumulates: Any = Accumulates(self._aggregate)
-        self.keeper = open_keeper(state, self._stage.spec, accumulates, progress=(closed, watermark), codec=codec)
+        progress, updates = (closed, watermark), self._stage.updates
+        self.keeper = open_keeper(state, self._stage.spec, accumulates, progress=progress, codec=codec, updates=updates)
         self._stored = self.keeper.progress if stored else None
 
     def execute_many(self, burst: Burst) -> None:
@@ -103,11 +115,17 @@ class WindowBolt(StatefulBurstBolt):
         for part in self.keeper.close(self.keeper.watermark):
             self._emit(part)
 
-    def _emit(self, part: list[Windowed[Any, Any]]) -> None:
-        self.collector.emit_many([(each, each.end_us - 1) for each in part])
+    def _emit(self, part: list[Any]) -> None:
+        if self._stage.updates == NO_UPDATES:
+            self.collector.emit_many([(each, each.end_us - 1) for each in part])
+        else:
+            self.collector.emit_many([(each, each.value.end_us - 1) for each in part])
 
     def pre_prepare(self, txid: int) -> None:
-        """Store how far windows are closed, with the checkpoint that forgets them (WI-5)."""
+        """Give the updates of before the checkpoint (WI-4), and store how far windows are closed (WI-5)."""
+        if isinstance(self.keeper, (RevisedTimeWindows, RevisedSessionWindows)):
+            for part in self.keeper.updates():
+                self._emit(part)
         if self.keeper.progress != self._stored:
             self._stored = self.keeper.progress
             entry = (*self._stored, self._stage.description)
@@ -146,12 +164,14 @@ class WindowStage:
     name: str
     spec: WindowSpec
     aggregate: AggregatePlan
+    updates: Updates = NO_UPDATES
     layout: tuple[str, ...] = (ROW, TIME)
 
     @property
     def description(self) -> str:
         """What the stored windows are."""
-        return f"{self.aggregate.kind.kind}() of {self.spec}"
+        updates = "" if self.updates == NO_UPDATES else f" with {self.updates}"
+        return f"{self.aggregate.kind.kind}() of {self.spec}{updates}"
 
     def create(self) -> WindowBolt:
         """Return a new bolt."""

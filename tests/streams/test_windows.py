@@ -171,6 +171,40 @@ def test_a_late_row_leaves_on_late_and_is_counted_without_a_reader() -> None:
         assert [each.value for each in metrics if each.name == "late_rows"] == [1]
 
 
+@pytest.mark.guarantee("ET-2", "WI-4")
+def test_rows_within_the_allowed_lateness_give_updates() -> None:
+    visits = [("ada", "/", 10.0), ("ada", "/", 70.0), ("ada", "/", 20.0), ("ada", "/", 90.0), ("ada", "/", 200.0), ("ada", "/late", 30.0)]
+    flow, seen, finals, late = Flow("updates"), list[Any](), list[Any](), list[Any]()
+    keyed = flow.stream("visits", Paced(visits), Visit).event_time("at").key_by("user")
+    counts = keyed.window(tumbling(minutes(1)), allowed_lateness=minutes(1)).count(name="counts")
+    counts.sink("seen", lambda row: seen.append((row.value.start, row.value.value, row.revision, row.kind)))
+    counts.finals().sink("finals", lambda row: finals.append((row.start, row.value)))
+    counts.late.sink("late", lambda each: late.append(each.row.page))
+    assert run_topology(flow.topology()).state == "complete"
+    assert seen == [
+        (at(0), 1, 0, "final"),
+        (at(0), 2, 1, "late"),
+        (at(60), 2, 0, "final"),
+        (at(180), 1, 0, "final"),
+    ]
+    assert finals == [(at(0), 1), (at(60), 2), (at(180), 1)]
+    assert late == ["/late"]
+
+
+@pytest.mark.guarantee("WI-4")
+def test_early_results_come_before_each_checkpoint_and_the_final_one_at_the_end() -> None:
+    visits = [("ada", "/", float(secs)) for secs in (1, 2, 3, 70)]
+    flow, seen = Flow("early", Config(state_checkpoint_interval_ms=1500)), list[Any]()
+    keyed = flow.stream("visits", Paced(visits), Visit).event_time("at").key_by("user")
+    counts = keyed.window(tumbling(minutes(1)), early=True).count(name="counts")
+    counts.sink("seen", lambda row: seen.append((row.value.start, row.value.value, row.kind)))
+    assert run_topology(flow.topology()).state == "complete"
+    first = [(value, kind) for start, value, kind in seen if start == at(0)]
+    assert first[0][1] == "early"
+    assert first[-1] == (3, "final")
+    assert [kind for _, kind in first].count("final") == 1
+
+
 @pytest.mark.guarantee("WI-5")
 def test_a_result_that_fails_in_the_sink_comes_again() -> None:
     flow, seen, failures = Flow("flaky", Config(state_checkpoint_interval_ms=200)), list[Any](), [3]
@@ -381,6 +415,11 @@ def with_window(stream: Any) -> Any:
         (lambda source, timed: with_window(merge(source, timed)), "different fields"),
         (lambda source, timed: timed.key_by("user").window("1 minute"), "takes windows"),
         (lambda source, timed: with_window(timed.key_by("user").count(name="running")), "updates"),
+        (
+            lambda source, timed: with_window(timed.key_by("user").window(tumbling(minutes(1)), early=True).count(name="early").map(str)),
+            "updates",
+        ),
+        (lambda source, timed: timed.key_by("user").window(tumbling(minutes(1)), allowed_lateness=5), "allowed_lateness"),
         (lambda source, timed: source.map_async(returns_itself).event_time("at"), "nobody knows the partition"),
         (lambda source, timed: source.map(str, retries=2).event_time("at"), "nobody knows the partition"),
         (lambda source, timed: source.event_time("at", idle_secs=-1), "idle_secs"),

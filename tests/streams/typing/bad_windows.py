@@ -32,3 +32,6 @@ counts.map(lambda row: row.value.upper())  # error: upper
 counts.late.map(lambda late: late.page)  # error: page
 pages.window(tumbling(minutes(1))).sum(lambda click: click.ms, name="sum")  # error: ms
 counts.late.map(lambda late: late.row.pgae)  # error: pgae
+updates = pages.window(tumbling(minutes(1)), early=True).count(name="updates")
+updates.map(lambda row: row.start)  # error: start
+updates.key_by(lambda row: row.value.key)  # error: UpdatesReplaceEarlierOnes

@@ -11,6 +11,8 @@ from engine.streams import (
     KeyedStream,
     Late,
     Put,
+    Revised,
+    RevisedWindowedStage,
     Stage,
     Stream,
     Windowed,
@@ -69,3 +71,10 @@ table = Put[Windowed[str, int]](MemoryValues("counts"), key=lambda row: (row.key
 counts.sink("table", table)
 again = counts.key_by(lambda row: row.key).window(tumbling(minutes(5))).sum(lambda row: row.value, name="again")
 assert_type(again, WindowedStage[Windowed[str, int], Windowed[str, int]])
+updates = pages.window(tumbling(minutes(1)), allowed_lateness=minutes(5)).count(name="updates")
+assert_type(updates, RevisedWindowedStage[Click, Windowed[str, int]])
+updates.sink("live", lambda row: print(row.revision, row.kind, row.value.key.upper(), row.value.value + 1))
+assert_type(updates.finals(), Stream[Windowed[str, int]])
+assert_type(updates.late, Stream[Late[Click]])
+early = pages.window(session(gap=minutes(5)), early=True).max_by(lambda click: click.at, name="early")
+live: Stream[Revised[Windowed[str, Click]]] = early
