@@ -85,7 +85,8 @@ def draw_plan(seed: int, *, processes: bool = False) -> Plan:
         name = draws.choice([*plan.sources, *(bolt.name for bolt in plan.bolts)])
         tasks = len(plan.sources[name]) if name in plan.sources else next(bolt.tasks for bolt in plan.bolts if bolt.name == name)
         until = draws.choice([source[0].until for source in plan.sources.values()])
-        when = draws.choice((draws.uniform(0.5, 18), until + draws.uniform(0, 1.2)))  # the end of a source is the mark that nothing replaces
+        # Near the end, because the end of a source is the mark that no later one replaces.
+        when = draws.choice((draws.uniform(0.5, 18), until + draws.uniform(0, 1.2)))
         plan.restarts.append((when, name, draws.randrange(tasks)))
     if draws.random() < 0.2:
         begin = draws.uniform(1, 8)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine import Config, Run, Spout, SpoutExhausted, StatefulBasicBolt, TopologyBuilder, Tuple
+from engine import Config, Spout, SpoutExhausted, StatefulBasicBolt, TopologyBuilder, Tuple
 from engine.event_time import END_OF_TIME, NO_WATERMARK, EventTime
 from engine.testing import Events, KillTask, run_topology
 
