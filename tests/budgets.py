@@ -14,6 +14,7 @@ BUDGETS: Final[Mapping[str, tuple[int, int]]] = {
     "checkpoint": (160, 700),
     "cli": (150, 160),
     "config": (8, 8),
+    "event_time": (45, 120),
     "examples": (80, 300),
     "files": (15, 45),
     "flow": (125, 200),

@@ -146,8 +146,8 @@ class Spout(ABC):
     def watermark(self) -> int | None:
         """Return the watermark of this instance in microseconds since 1970, if its source knows it, such as a change stream of a database.
 
-        It says that no later row of this instance on time has a time before it. It counts instead of the times of the rows and the bound. It may
-        not fall, and leaves when the rows that have been emitted by then are settled. None, the default: it follows from the times.
+        It says that no later row of this instance on time has a time before it. It counts instead of the times of the rows and the bound.
+        It may not fall, and leaves when the rows that have been emitted by then are settled. None, the default: it follows from the times.
         Called several times per second.
         """
         return None

@@ -139,20 +139,24 @@ class Events:
     def watermark(self, at: datetime | float, *, unit: TimeUnit | None = None, wait: bool = True) -> None:
         """Move the watermark of the source to this time, when all rows before this step are settled.
 
-        The steps behind it wait for that. With `wait=False` they go on at once, so that a test can see which rows hold the watermark. With
-        `EventTime(wait_for_acks=False)` it never waits. `max_out_of_order` does not count here. Without any such step, the watermark follows
-        from the times of the rows, as that of any source. unit: that of a number, by default the unit of `event_time`.
+        The steps behind it wait for that. With `wait=False` they go on at once, so that a test can see which rows hold the watermark.
+        With `EventTime(wait_for_acks=False)` it never waits. `max_out_of_order` does not count here. Without any such step, the watermark
+        follows from the times of the rows, as that of any source. unit: that of a number, by default the unit of `event_time`.
         """
         if unit is None and self.event_time is not None:
             unit = self.event_time.unit
         watermark = to_micros(at, unit)
         if self._given is not None and watermark < self._given:
-            raise UsageError(f"the watermark {at!r} is before the one given last, {datetime_of(self._given)}", hint="A watermark never falls.")
+            last = datetime_of(self._given)
+            raise UsageError(f"the watermark {at!r} is before the one given last, {last}", hint="A watermark never falls.")
         self._add(Move(watermark, wait))
         self._given = watermark
 
     def idle(self, *, wait: bool = True) -> None:
-        """Let the source be idle until the next row, so that nobody waits for its watermark (ET-3). It waits for rows as `watermark` does."""
+        """Let the source be idle until the next row, so that nobody waits for its watermark (ET-3).
+
+        It waits for the rows before it as `watermark` does.
+        """
         self._add(Move(None, wait))
 
     def advance(self, secs: float) -> None:

@@ -17,8 +17,9 @@ from engine.topology.validate import graph_faults
 def replaced(topology: Topology, component_id: str, factory: SpoutFactory | BoltFactory) -> Topology:
     """Return a copy of the topology in which this factory creates the instances of a component.
 
-    The component keeps its id, parallelism and subscriptions, and a spout keeps its settings, also those of event time. Streams, and the settings of a bolt, come
-    from the new instances. Raises UsageError for an unknown id, and TopologyError if the new component does not fit.
+    The component keeps its id, parallelism and subscriptions, and a spout keeps its settings, also those of event time. Streams, and the
+    settings of a bolt, come from the new instances. Raises UsageError for an unknown id, and TopologyError if the new component does not
+    fit.
 
     >>> from engine import TopologyBuilder, bolt, spout
     >>> from engine.testing import Feeder, run_topology

@@ -70,7 +70,8 @@ def draw_plan(seed: int, *, processes: bool = False) -> Plan:
         plan.sources[f"source{number}"] = [draw_task(draws, until) for _ in range(draws.choice((1, 1, 2)))]
     kinds = [kind for kind in KINDS if kind != "process" and (kind != "stateful" or draws.random() < 0.3)]
     for number in range(draws.randint(1, 5)):
-        draw_bolt(draws, plan, f"bolt{number}", draws.choice(kinds))
+        kind = "stateful" if number == 0 and "stateful" in kinds else draws.choice(kinds)
+        draw_bolt(draws, plan, f"bolt{number}", kind)
     if processes:
         draw_bolt(draws, plan, "child", "process")
         draw_bolt(draws, plan, "behind", "plain", ["child"])
@@ -83,7 +84,10 @@ def draw_plan(seed: int, *, processes: bool = False) -> Plan:
     for _ in range(0 if has_state else draws.choice((0, 0, 1, 3))):
         name = draws.choice([*plan.sources, *(bolt.name for bolt in plan.bolts)])
         tasks = len(plan.sources[name]) if name in plan.sources else next(bolt.tasks for bolt in plan.bolts if bolt.name == name)
-        plan.restarts.append((draws.uniform(0.5, 18), name, draws.randrange(tasks)))
+        until = draws.choice([source[0].until for source in plan.sources.values()])
+        # Near the end, because the end of a source is the mark that no later one replaces.
+        when = draws.choice((draws.uniform(0.5, 18), until + draws.uniform(0, 1.2)))
+        plan.restarts.append((when, name, draws.randrange(tasks)))
     if draws.random() < 0.2:
         begin = draws.uniform(1, 8)
         plan.pauses.append((begin, begin + draws.uniform(0.5, 8)))
