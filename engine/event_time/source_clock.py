@@ -22,6 +22,8 @@ class PartitionView(NamedTuple):
     """Number of its rows."""
     caught_up: bool | None
     """True: it is read to its end. False: more rows wait, or nobody knows. None: its source cannot know."""
+    is_known: bool = True
+    """False: it stands for the partitions that the source does not know yet."""
 
 
 class Record(NamedTuple):
@@ -65,11 +67,14 @@ class SourceClock:
         """Failed rows that the watermark has passed after `hold_secs`."""
         self._records: deque[Record] = deque()
         self._quiet: dict[Hashable, _Quiet] = {}
+        self.partitions: Mapping[Hashable, PartitionView] = {}
+        """The partitions at the last record."""
 
     # What is recorded
 
     def record(self, now: float, wall_us: int, partitions: Mapping[Hashable, PartitionView]) -> None:
         """Record the watermark behind all rows that have been emitted by now."""
+        self.partitions = partitions
         self._add(now, self._mark(now, wall_us, partitions))
 
     def record_end(self, now: float) -> None:
@@ -94,7 +99,9 @@ class SourceClock:
 
     def _mark(self, now: float, wall_us: int, partitions: Mapping[Hashable, PartitionView]) -> Mark:
         self._quiet = {partition: self._quiet.get(partition, _Quiet()) for partition in partitions}
-        active = [view.greatest for partition, view in partitions.items() if not self._is_idle(now, partition, view)]
+        for partition, view in partitions.items():
+            self._note_quiet(now, partition, view)
+        active = [view.greatest for partition, view in partitions.items() if not self.is_idle(now, partition)]
         bound = self.settings.bound_us
         if active:
             return Mark(_before(min(active), bound), True)
@@ -103,13 +110,22 @@ class SourceClock:
             greatest = max(greatest, wall_us - bound)
         return Mark(greatest, False)
 
-    def _is_idle(self, now: float, partition: Hashable, view: PartitionView) -> bool:
+    def _note_quiet(self, now: float, partition: Hashable, view: PartitionView) -> None:
         quiet = self._quiet[partition]
         if view.caught_up is False or view.rows != quiet.rows:
             quiet.rows, quiet.since = view.rows, None
         if view.caught_up is not False and quiet.since is None:
             quiet.since = now
-        return quiet.since is not None and now - quiet.since >= self.settings.idle_secs
+
+    def idle_in(self, now: float, partition: Hashable) -> float | None:
+        """Return the seconds until a partition is idle, if it stays quiet. None: it is not read to its end."""
+        quiet = self._quiet.get(partition)
+        return None if quiet is None or quiet.since is None else max(quiet.since + self.settings.idle_secs - now, 0.0)
+
+    def is_idle(self, now: float, partition: Hashable) -> bool:
+        """Tell whether a partition is read to its end for `idle_secs`, so that nobody waits for it."""
+        quiet = self._quiet.get(partition)
+        return quiet is not None and quiet.since is not None and now - quiet.since >= self.settings.idle_secs
 
     # What leaves
 
@@ -142,6 +158,10 @@ class SourceClock:
                 self.passed_held += 1
         times = [row.emitted_at for row in self.held.values()]
         return min(times if oldest_open is None else [*times, oldest_open], default=None)
+
+    def oldest_held(self) -> tuple[Any, HeldRow] | None:
+        """Return the failed row that was emitted first, with its id. None: no row is held."""
+        return min(self.held.items(), key=lambda item: item[1].emitted_at, default=None)
 
     def note_failed(self, key: Any, emitted_at: float, now: float) -> None:
         """Note that a row has failed, and may be sent again."""

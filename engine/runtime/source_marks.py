@@ -10,6 +10,7 @@ from engine.api import Spout
 from engine.clock import Clock
 from engine.errors import EventTimeError
 from engine.event_time import NO_WATERMARK, EventTime, Mark, PartitionView, SourceClock
+from engine.event_time.holder import source_reason
 from engine.kernel import RowStamp, SourceTimes, SpoutCore, emit_mark
 from engine.names import MARK_STREAM
 from engine.topology import ComponentSpec
@@ -124,7 +125,8 @@ class SourceMarks:
         for partition in [None] if assigned is None else assigned:
             at = times.get(partition)
             caught_up = spout.caught_up(partition)
-            views[partition] = PartitionView(NO_WATERMARK if at is None else at.greatest, 0 if at is None else at.rows, caught_up)
+            greatest, rows = (NO_WATERMARK, 0) if at is None else (at.greatest, at.rows)
+            views[partition] = PartitionView(greatest, rows, caught_up, partition not in Spout.UNKNOWN_PARTITIONS)
         return views
 
     def _send(self, mark: Mark) -> None:
@@ -132,6 +134,13 @@ class SourceMarks:
 
     def _wall_us(self) -> int:
         return round(self._time.wall() * 1_000_000)
+
+    def why(self, now: float, owing: str | None) -> str:
+        """Return the reason for which the watermark stands. owing: the bolt task with the oldest unsettled input."""
+        if self._spout is None:
+            return "it has no instance now"
+        core = self._core
+        return source_reason(self.clock, now, self._wall_us(), core.oldest_open(), core.is_open, owing)
 
     # The end
 
