@@ -18,6 +18,7 @@ import click
 from engine.checkpoint import CheckpointEntry
 from engine.errors import EngineError
 from engine.flow import FlowEntry
+from engine.runtime.event_time_entry import EventTimeEntry
 from engine.runtime.snapshot import Snapshot
 from engine.runtime.snapshot_json import snapshot_from_dict
 from engine.transactional import TransactionsEntry
@@ -31,6 +32,7 @@ MOST_WAIT_SECS: Final = 10.0
 """Longest wait that the server accepts."""
 MOST_ANSWER_BYTES: Final = 100_000_000
 TOKEN_VARIABLE: Final = "ENGINE_HTTP_TOKEN"
+_ENTRIES: Final = (CheckpointEntry, FlowEntry, TransactionsEntry, EventTimeEntry)
 _VERSION: Final = "x-stormcell-version"
 _BARE_PORT: Final = re.compile(r":?[0-9]{1,5}")
 
@@ -84,7 +86,7 @@ class RemoteRun:
 
     def _snapshot_of(self, values: Mapping[str, Any]) -> Snapshot:
         try:
-            return snapshot_from_dict({"checkpoint": None, "flow": (), **values}, (CheckpointEntry, FlowEntry, TransactionsEntry))
+            return snapshot_from_dict({"checkpoint": None, "flow": (), **values}, _ENTRIES)
         except (ValueError, TypeError, KeyError) as error:
             raise RemoteError(f"{self.url} sends a snapshot that this version cannot read: {error}", hint=_SAME_VERSION) from error
 

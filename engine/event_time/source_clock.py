@@ -22,6 +22,8 @@ class PartitionView(NamedTuple):
     """Number of its rows."""
     caught_up: bool | None
     """True: it is read to its end. False: more rows wait, or nobody knows. None: its source cannot know."""
+    is_known: bool = True
+    """False: it stands for the partitions that the source does not know yet."""
 
 
 class Record(NamedTuple):
@@ -67,6 +69,8 @@ class SourceClock:
         """Failed rows that the watermark has passed after `hold_secs`."""
         self._records: deque[Record] = deque()
         self._quiet: dict[Hashable, _Quiet] = {}
+        self.partitions: Mapping[Hashable, PartitionView] = {}
+        """The partitions at the last record."""
 
     # What is recorded
 
@@ -75,6 +79,7 @@ class SourceClock:
 
         known: the watermark of a source that knows it. None: it follows from the times of the rows.
         """
+        self.partitions = partitions
         self._add(now, self._mark(now, wall_us, partitions, known))
 
     def record_end(self, now: float) -> None:
@@ -99,7 +104,9 @@ class SourceClock:
 
     def _mark(self, now: float, wall_us: int, partitions: Mapping[Hashable, PartitionView], known: int | None) -> Mark:
         self._quiet = {partition: self._quiet.get(partition, _Quiet()) for partition in partitions}
-        active = [view.greatest for partition, view in partitions.items() if not self._is_idle(now, partition, view)]
+        for partition, view in partitions.items():
+            self._note_quiet(now, partition, view)
+        active = [view.greatest for partition, view in partitions.items() if not self.is_idle(now, partition)]
         bound = self.settings.bound_us
         if known is not None:
             watermark = min(known, END_OF_TIME - 1)  # the end is for sources that are exhausted
@@ -111,13 +118,22 @@ class SourceClock:
             watermark = max(watermark, wall_us - bound)
         return Mark(watermark, bool(active))
 
-    def _is_idle(self, now: float, partition: Hashable, view: PartitionView) -> bool:
+    def _note_quiet(self, now: float, partition: Hashable, view: PartitionView) -> None:
         quiet = self._quiet[partition]
         if view.caught_up is False or view.rows != quiet.rows:
             quiet.rows, quiet.since = view.rows, None
         if view.caught_up is not False and quiet.since is None:
             quiet.since = now
-        return quiet.since is not None and now - quiet.since >= self.settings.idle_secs
+
+    def idle_in(self, now: float, partition: Hashable) -> float | None:
+        """Return the seconds until a partition is idle, if it stays quiet. None: it is not read to its end."""
+        quiet = self._quiet.get(partition)
+        return None if quiet is None or quiet.since is None else max(quiet.since + self.settings.idle_secs - now, 0.0)
+
+    def is_idle(self, now: float, partition: Hashable) -> bool:
+        """Tell whether a partition is read to its end for `idle_secs`, so that nobody waits for it."""
+        quiet = self._quiet.get(partition)
+        return quiet is not None and quiet.since is not None and now - quiet.since >= self.settings.idle_secs
 
     # What leaves
 
@@ -152,6 +168,10 @@ class SourceClock:
                 self.passed_held += 1
         times = [row.emitted_at for row in self.held.values()]
         return min(times if oldest_open is None else [*times, oldest_open], default=None)
+
+    def oldest_held(self) -> tuple[Any, HeldRow] | None:
+        """Return the failed row that was emitted first, with its id. None: no row is held."""
+        return min(self.held.items(), key=lambda item: item[1].emitted_at, default=None)
 
     def note_failed(self, key: Any, emitted_at: float, now: float) -> None:
         """Note that a row has failed, and may be sent again."""

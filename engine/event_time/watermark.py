@@ -87,7 +87,14 @@ class TaskWatermark:
         self.mark = Mark(NO_WATERMARK, True)
 
     def holders(self) -> list[int]:
-        """Return the active sources with the least watermark, which hold this task back."""
-        active = {task: mark.watermark for task, mark in self.marks.items() if mark.is_active and mark.watermark != END_OF_TIME}
-        least = min(active.values(), default=END_OF_TIME)
-        return [task for task, watermark in active.items() if watermark == least]
+        """Return the sources that hold this task back."""
+        return holders_of(self.marks)
+
+
+def holders_of(marks: Mapping[int, Mark]) -> list[int]:
+    """Return the active sources with the least watermark. If all are idle: those with the greatest one. Empty at the end of time."""
+    going_on = {task: mark for task, mark in marks.items() if mark.watermark != END_OF_TIME}
+    active = {task: mark.watermark for task, mark in going_on.items() if mark.is_active}
+    counts = min(active.values()) if active else max((mark.watermark for mark in going_on.values()), default=END_OF_TIME)
+    among = active or {task: mark.watermark for task, mark in going_on.items()}
+    return [task for task, watermark in among.items() if watermark == counts]

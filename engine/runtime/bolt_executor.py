@@ -11,6 +11,7 @@ from engine.backoff import Backoff
 from engine.cancellation import CALL_ERRORS, was_cancelled
 from engine.errors import FAILED, FORGOTTEN, TIMEOUT, Failure, FatalError
 from engine.event_time import NO_WATERMARK, Mark, TaskWatermark
+from engine.event_time.holder import TaskView
 from engine.kernel import (
     BoltCollector,
     BoltCore,
@@ -379,6 +380,24 @@ class BoltExecutor(Executor):
         """True if the watermark of the task has changed, or the instance is new and does not know it."""
         mark = self.watermark.mark
         return mark != self._passed_on or (self._told < mark.watermark and self._pass_watermark is not None)
+
+    @property
+    def sent_mark(self) -> Mark:
+        """The last mark that has been sent to the tasks behind."""
+        return self._passed_on
+
+    def mark_view(self, name: str, age_secs: float | None) -> TaskView:
+        """Return what is known of the watermark of the task. age_secs: of its oldest input that is not settled."""
+        core = self.core
+        if core.is_gated:
+            why = "a checkpoint or a recovery holds its inputs"
+        elif age_secs is not None:
+            why = f"it has not settled an input that it took {age_secs:.0f} s ago"
+        elif self._owes_mark:
+            why = "it acts on the watermark, and has not passed it on"
+        else:
+            why = f"the watermark is on its way, behind {len(core.mailbox):,} inputs in its mailbox"
+        return TaskView(name, self._passed_on, why, dict(self.watermark.marks), self._owes_mark)
 
     async def _pass_mark_on(self, mark: Mark) -> None:
         """Let the instance act on the watermark of the task, and send it to the tasks behind, after what the instance emits."""

@@ -21,6 +21,7 @@ from engine.outward import call_outward
 from engine.randomness import RunRandom
 from engine.runtime.assembly import Assembly, assemble
 from engine.runtime.error_report import ErrorReport
+from engine.runtime.event_time_watch import EventTimeWatch
 from engine.runtime.latest_failures import LatestFailures
 from engine.runtime.loop_end import LoopEnd
 from engine.runtime.memory_warning import warn_of_memory
@@ -36,7 +37,7 @@ from engine.runtime.snapshot import END_STATES, Snapshot
 from engine.runtime.supervisor import END_CALLBACK, RunState, Supervisor
 from engine.runtime.tree_timeouts import TreeTrace
 from engine.topology import Topology, config_of_run, validate_run
-from engine.topology.marks import with_marks
+from engine.topology.marks import timed_components, with_marks
 from engine.waits import LongWait, Waits
 
 RECENT_ERRORS: Final = 20
@@ -71,6 +72,7 @@ class Run:
         self._features = RunFeatures(topology, self.config)
         self._opening = Opening(self._features)
         self._traces: MessageTraces | None = None
+        self._event_time: EventTimeWatch | None = None
         self.may_forget = False
         """True in tests: the start of the run does not warn that state in memory:// is lost with the process."""
         self._home = HomeLoop()
@@ -116,7 +118,7 @@ class Run:
                 call_outward(END_CALLBACK, callback, None)
 
     async def _begin(self, topology: Topology, random: RunRandom, loop: asyncio.AbstractEventLoop) -> None:
-        topology = with_marks(topology)
+        timed, topology = timed_components(topology), with_marks(topology)
         plan = plan_tasks(topology, self.config)
         port = LiveRunPort(self._features.ledger_of)
         run_context = RunContext(
@@ -149,6 +151,10 @@ class Run:
             self.trace(self.config.trace_sample_rate)
         traces = self._traces
         self._supervisor.on_end(lambda _: traces.close())
+        if timed:
+            watch = self._event_time = EventTimeWatch(self._assembly, run_context, timed)
+            watch.begin()
+            self._supervisor.on_end(lambda _: watch.close())
         for callback in self._on_end:
             self._supervisor.on_end(callback)
         self._loop_end = LoopEnd(topology.name, self._supervisor)
@@ -364,7 +370,7 @@ class Run:
             failures=() if self._run_context is None else self._run_context.failures.read(),
             user_metrics=self._metrics.read(),
             undone=None if self._supervisor is None else self._supervisor.undone,
-            entries=self._features.snapshot_entries(),
+            entries=(*self._features.snapshot_entries(), *(() if self._event_time is None else (self._event_time.entry(),))),
             waits=self.waits,
         )
 

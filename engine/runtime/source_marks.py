@@ -10,6 +10,7 @@ from engine.api import Spout
 from engine.clock import Clock
 from engine.errors import EventTimeError
 from engine.event_time import NO_WATERMARK, EventTime, Mark, PartitionView, SourceClock
+from engine.event_time.holder import source_reason
 from engine.kernel import RowStamp, SourceTimes, SpoutCore, emit_mark
 from engine.names import MARK_STREAM
 from engine.runtime.error_report import ErrorReporter
@@ -147,7 +148,8 @@ class SourceMarks:
             at, before = times.get(partition), self._before.get(str(partition), NO_WATERMARK)
             greatest = before if at is None else max(at.greatest, before)
             caught_up = False if partition in Spout.UNKNOWN_PARTITIONS else spout.caught_up(partition)
-            views[partition] = PartitionView(greatest, 0 if at is None else at.rows, caught_up)
+            is_known = partition not in Spout.UNKNOWN_PARTITIONS
+            views[partition] = PartitionView(greatest, 0 if at is None else at.rows, caught_up, is_known)
         return views
 
     def _send(self, mark: Mark) -> None:
@@ -155,6 +157,13 @@ class SourceMarks:
 
     def _wall_us(self) -> int:
         return round(self._time.wall() * 1_000_000)
+
+    def why(self, now: float, owing: str | None) -> str:
+        """Return the reason for which the watermark stands. owing: the bolt task with the oldest unsettled input."""
+        if self._spout is None:
+            return "it has no instance now"
+        core = self._core
+        return source_reason(self.clock, now, self._wall_us(), core.oldest_open(), core.is_open, owing)
 
     # The end
 

@@ -10,6 +10,7 @@ from engine.api import BurstSpout, FromGenerator, GeneratorBroken, Inlet, InletH
 from engine.backoff import Backoff
 from engine.cancellation import CALL_ERRORS, was_cancelled
 from engine.errors import ENDS_OF_ITERATION, TASK_DIED, ComponentError, EngineError, Failure, FatalError, UsageError
+from engine.event_time import NO_WATERMARK, Mark
 from engine.kernel import EdgeIds, SignalRing, SpoutCollector, SpoutCore, SpoutOutcome, StepTimer
 from engine.names import ACKER_COMPONENT, FAILED_STREAM
 from engine.runtime.executor import Executor
@@ -125,6 +126,11 @@ class SpoutExecutor(Executor):
             backlog=context.backlog,
             slow_call_secs=context.config.slow_call_warn_ms / 1000,
         )
+
+    @property
+    def sent_mark(self) -> Mark:
+        """The last mark that has been sent to the tasks behind. The first one if the rows have no times."""
+        return Mark(NO_WATERMARK, True) if self.marks is None else self.marks.clock.sent
 
     # The instance
 

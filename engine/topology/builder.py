@@ -8,7 +8,7 @@ from typing import Final, Protocol, Unpack, cast
 from engine.api.arguments import count_from
 from engine.api.bolt import BoltFactory
 from engine.api.fields import NO_STREAMS, Streams, declare_streams
-from engine.api.spout import SpoutFactory
+from engine.api.spout import Spout, SpoutFactory
 from engine.config import Config
 from engine.errors import TopologyError, UsageError
 from engine.names import is_writable, plain_text
@@ -294,8 +294,14 @@ def judge(declaration: Declaration) -> Judged:
         marks=marks,
         given_fields=given_fields,
         chooses_tasks=declaration.kind == "spout" and getattr(declared, "chooses_tasks", False) is True,
+        knows_its_end=declaration.kind == "spout" and _overrides_caught_up(declared),
     )
     return Judged(spec, faults + setting_faults + commit_faults, streams is not None, declared)
+
+
+def _overrides_caught_up(declared: object) -> bool:
+    own = getattr(declared, "caught_up", Spout.caught_up)
+    return getattr(own, "__func__", own) is not Spout.caught_up
 
 
 def _marks(declaration: Declaration, declared: object) -> tuple[frozenset[str], list[str]]:

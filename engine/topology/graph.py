@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from engine.svg import svg_document, svg_element, svg_number, svg_text
+from engine.topology.marks import time_words
 from engine.topology.spec import ComponentSpec, Edge, Topology
 
 COMMITTER_COLOUR: Final = "#c0392b"
@@ -112,7 +113,8 @@ def _edge_labels(topology: Topology) -> dict[Edge, tuple[str, ...]]:
 def _subtitle(spec: ComponentSpec, words: Words) -> str:
     """Return the text below a component's id: `bolt × 4`, or the label that a feature has given: `committer × 1`."""
     label, more = spec.label or f"{spec.kind} × {spec.parallelism}", words.get(spec.component_id, "")
-    return label if more in label else f"{label} · {more}"
+    shown = label if more in label else f"{label} · {more}"
+    return f"{shown} · {time_words(spec)}" if spec.settings.event_time is not None else shown
 
 
 _MERMAID_CODES = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;", "`": "#96;", "\n": " "})

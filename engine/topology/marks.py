@@ -63,3 +63,14 @@ def timed_spouts_behind(topology: Topology, component_id: str) -> set[str]:
             found.add(spec.component_id)
             waiting += [each.source for each in spec.subscriptions if each.stream == MARK_STREAM]
     return {each for each in found if topology.components[each].kind == "spout"}
+
+
+def time_words(spec: ComponentSpec) -> str:
+    """Return the event time of a source for a drawing, and how it becomes idle: by knowledge, or by silence (ET-3)."""
+    settings = spec.settings.event_time
+    assert settings is not None
+    field = settings.time if isinstance(settings.time, str) else "of a function"
+    bound = settings.max_out_of_order.total_seconds()
+    order = f", {bound:g} s out of order" if bound else ""
+    knows = "knowledge" if spec.knows_its_end else "silence"
+    return f"event time: {field}{order}; idle by {knows} after {settings.idle_secs:g} s"

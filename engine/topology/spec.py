@@ -76,6 +76,8 @@ class ComponentSpec:
 
     Such a spout has a window for each task, so max_spout_pending="auto" does not limit it.
     """
+    knows_its_end: bool = False
+    """True for spouts that override `caught_up`, and so are idle by knowledge (ET-3)."""
     replaced_at_each_error: bool = False
     """True for components of the engine that cannot continue after an exception. Then on_error="fail" replaces the instance."""
     is_replaced: bool = False

@@ -59,6 +59,7 @@ def make_sample(before: Snapshot | None, now: Snapshot, moment: Moment) -> dict[
         "dead_letters": entries.get("dead_letters"),
         "jobs": entries.get("jobs"),
         "flow": entries.get("flow") or [],
+        "event_time": entries.get("event_time") or [],
         "kafka": kafka_partitions(now.user_metrics),
         "metrics": metric_rows(now.user_metrics),
         "log_level": moment.log_level,

@@ -102,6 +102,7 @@ KERNEL = "engine.kernel"
 # Modules that decide: plain synchronous objects that are given the time and the randomness.
 DECIDING = (
     "engine.backoff",
+    "engine.event_time.holder",
     "engine.event_time.source_clock",
     "engine.event_time.watermark",
     "engine.topology.validate",

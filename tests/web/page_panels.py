@@ -30,6 +30,15 @@ def checkpoint(second: int) -> Json:
     }
 
 
+def event_time(ids: Sequence[str], second: int, holder: str) -> list[Json]:
+    """Return the entry `event_time`: the watermark of the first component rises, and those of the others stand."""
+    at = START - 41 - second % 2
+    rises = {"watermark": round((START + second) * 1e6), "lag_secs": 1.2, "stood_secs": 0.4, "time": "15:06:39", "is_idle": False}
+    stands = rises | {"watermark": round(at * 1e6), "lag_secs": 41.0 + second, "stood_secs": 41.0 + second, "time": "15:05:58"}
+    common = {"has_ended": False, "holder": holder, "tasks": []}
+    return [{"component_id": each, **(stands if index else rises), **common} for index, each in enumerate(ids)]
+
+
 def guarantees(sources: Sequence[str], stateful: str, mail: str) -> Json:
     """Return who is exact: the first source, but not the others."""
     told = [("exactly once", "it has seek() and position()"), *[("at least once", "it has no seek() and position()")] * len(sources)]

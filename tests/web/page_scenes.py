@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from tests.web.page_panels import START, Json, checkpoint, flow, guarantees, jobs, partition
+from tests.web.page_panels import START, Json, checkpoint, event_time, flow, guarantees, jobs, partition
 
 HOSTILE: Final = (
     "<img src=x onerror=alert(1)>",
@@ -60,6 +60,7 @@ class Scene:
             "transactions": None,
             "dead_letters": None,
             "jobs": None,
+            "event_time": [],
             "flow": [],
             "kafka": [],
             "metrics": [],
@@ -231,6 +232,7 @@ def hostile() -> Scene:
         sample["dead_letters"] = {"stored": 1, "given_up": 1, "last_component_id": HOSTILE[1], "last_error": bad}
         sample["jobs"] = jobs(second) | {"ui": HOSTILE[2], "master": bad, "application": HOSTILE[1]}
         sample["jobs"]["newest"][1]["stages"][0] |= {"components": [bad], "slowest_components": [HOSTILE[3]]}
+        sample["event_time"] = event_time([bad, HOSTILE[1]], second, HOSTILE[3])
         sample["flow"] = flow(second)
         sample["flow"][0] |= {"component_id": bad, "position": HOSTILE[1], "holds": HOSTILE[2]}
 
@@ -300,9 +302,25 @@ def everything() -> Scene:
     return scene
 
 
+def held(scene: Scene) -> Scene:
+    """Return a scene whose watermark is held by a row that is not acked."""
+    ids = [each["id"] for each in scene.topology["components"] if not each["system"]]
+    change = scene.change
+
+    def hold(sample: Json, second: int) -> None:
+        change(sample, second)
+        holder = f"{ids[0]}[1]: a row of {41 + second} s ago is not acked; the oldest input that is not settled is at {ids[1]}[2], for {40 + second} s"
+        sample["event_time"] = event_time(ids, second, holder)
+
+    scene.change = hold
+    return scene
+
+
 SCENES: Final[dict[str, Callable[[], Scene]]] = {
     "three": three,
     "twenty": everything,
     "two-hundred": lambda: many(200),
     "hostile": hostile,
+    "held": lambda: held(three()),
+    "two-hundred-held": lambda: held(many(200)),
 }

@@ -146,6 +146,20 @@ def test_panels_appear_only_with_data(open_page: OpenScene) -> None:
     assert page.script(titles) == ["Trace a message"]
 
 
+@pytest.mark.guarantee("ET-6")
+@pytest.mark.parametrize("make", [three, lambda: many(200)])
+def test_the_watermarks_are_listed_with_who_holds_the_one_that_stands(open_page: OpenScene, make: Callable[[], Scene]) -> None:
+    page = open_page(held(make()))
+    first, second = [each["id"] for each in page.server.scene.topology["components"][:2]]
+    rows = "[aria-label='Watermark of each component'] tbody tr"
+    assert page.texts(f"{rows} td:nth-child(1)")[:2] == [first, second]
+    assert page.texts(f"{rows} td:nth-child(4)")[0] == "rises"
+    assert page.texts(f"{rows} td:nth-child(4)")[1].startswith("stands ")
+    told = next(text for text in page.texts(".trouble") if "stands at" in text)
+    assert told.startswith(f"{second} stands at 15:05:58 for ")
+    assert f"Held by {first}[1]: a row of " in told
+
+
 def test_jobs_on_spark_are_listed_with_their_stages(open_page: OpenScene) -> None:
     page = open_page(everything())
     jobs = "[aria-label='Newest jobs on Spark'] tbody tr"

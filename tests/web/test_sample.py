@@ -68,6 +68,7 @@ def test_unknown_numbers_are_none() -> None:
     made = make_sample(None, Snapshot("words", "waiting", 0.0, {}), MOMENT)
     assert (made["total"]["emitted_rate"], made["total"]["p50_ms"], made["components"]) == (None, None, [])
     assert (made["checkpoint"], made["transactions"], made["jobs"], made["flow"], made["kafka"]) == (None, None, None, [], [])
+    assert made["event_time"] == []
     assert make_point(None, Snapshot("words", "waiting", 0.0, {}), MOMENT.wall) == {
         "time": 1_700_000_000.123,
         **dict.fromkeys(("emitted_rate", "acked_rate", "failed_rate", "loop_busy", "p50_ms", "p99_ms")),

@@ -3,6 +3,7 @@
 import { Checkpoint, Flow, Kafka, Metrics, Transactions } from "./panels.js";
 import { ComponentDetails, ComponentTable } from "./components.js";
 import { Errors, Failures, Owed, Traces } from "./failures.js";
+import { EventTime } from "./event_time.js";
 import { Jobs } from "./jobs.js";
 import { Graph, loadOf } from "./graph.js";
 import { GraphView } from "./graph_view.js";
@@ -33,7 +34,7 @@ class Page {
     this.details = new ComponentDetails(byId("details"), choose, (task, component) => this.steering.restart(task, component));
     const [left, right] = [byId("left"), byId("right")];
     this.panels = [new Failures(left), new Errors(right), new Owed(left), new Traces(left, (spout, id) => this.steering.trace(spout, id))];
-    this.panels.push(new Checkpoint(right), new Transactions(right), new Jobs(right));
+    this.panels.push(new Checkpoint(right), new EventTime(right), new Transactions(right), new Jobs(right));
     this.curves = [new Flow(right), new Kafka(right)]; // they remember the last minute, so they need every sample
     this.panels.push(new Metrics(right));
     this.chosen = null; // by a person; null: follow the component that limits the run
