@@ -34,8 +34,8 @@ else:
             "engine.streams.json_rows": "JsonOf json_of",
             "engine.streams.put": "Put",
             "engine.streams.rows": "Failed Keyed Revised RowMisfit StageError",
-            "engine.streams.streams": "KeyedStream RevisedStage RevisedStream RevisedWindowedStage RevisedWindowedStream Sink Stage Stream WindowedStage "
-            "WindowedStream merge",
+            "engine.streams.streams": "KeyedStream RevisedStage RevisedStream RevisedWindowedStage RevisedWindowedStream Sink Stage Stream "
+            "WindowedStage WindowedStream merge",
             "engine.streams.times": "days hours milliseconds minutes seconds",
             "engine.streams.windows": "Aggregate Late Windowed calendar session sliding tumbling",
         },

@@ -2,11 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from engine.errors import UsageError
-from engine.event_time import EventTime
 from engine.names import DEFAULT_STREAM, FAILED_STREAM
 from engine.streams.calls import Call
 from engine.streams.chain_bolt import ChainFactory, Output, Segment
@@ -15,7 +14,6 @@ from engine.streams.graph import (
     ROWS,
     BoltNode,
     BranchNode,
-    EventTimeNode,
     FlowGraph,
     Layout,
     MergeNode,
@@ -28,8 +26,8 @@ from engine.streams.graph import (
 )
 from engine.streams.readers import FailedRows, ReadStep, SourceRows
 from engine.streams.rows import ROW
-from engine.streams.steps import KeyStep, StepPlan
-from engine.streams.timed_rows import TimedRows
+from engine.streams.steps import StepPlan
+from engine.streams.timed_plan import timed_sources
 
 LONGEST_NAME: Final = 60
 """Characters of the name of fused stages. A longer one leaves out those in the middle."""
@@ -94,25 +92,6 @@ class Group:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TimedSource:
-    """The nodes that run at the emit of a source."""
-
-    node: EventTimeNode
-    steps: tuple[StepNode, ...]
-    """In front of it."""
-    key: StepNode | None
-    """Behind it, if it is the only reader."""
-
-    @property
-    def source(self) -> SourceNode:
-        """The source itself."""
-        first: Node = self.steps[0] if self.steps else self.node
-        source = first.inputs[0].node
-        assert isinstance(source, SourceNode)
-        return source
-
-
 def plan(graph: FlowGraph) -> list[Planned]:
     """Return the components of a flow, each behind those that it reads. Raise UsageError for streams that do not fit together."""
     return _Plan(graph).components()
@@ -130,42 +109,8 @@ class _Plan:
         self._foreign: dict[Port, Group] = {}
         """Groups that make rows of foreign tuples, by the port that emits these."""
         self._order: list[Group | Node] = []
-        self._timed: dict[Node, TimedSource] = {}
+        self._timed = timed_sources(graph, self.names, self._readers, self._read)
         """The sources with event times, and the nodes that run there."""
-        for node in graph.nodes:
-            if isinstance(node, EventTimeNode):
-                self._take_event_time(node)
-
-    def _take_event_time(self, node: EventTimeNode) -> None:
-        """Let a source run the steps in front of its event time, and the key behind it. Raise UsageError if it is not on a source."""
-        steps: list[StepNode] = []
-        (port,) = node.inputs
-        while isinstance(port.node, StepNode) and not port.node.goes_along and not port.node.options and port.name == ROWS:
-            self._check_only_reader(port)
-            steps.insert(0, port.node)
-            (port,) = port.node.inputs
-        source = port.node
-        if not isinstance(source, SourceNode) or port.name != ROWS or any(step.call.is_class for step in steps):
-            where = self.names[source] if not steps else self.names[steps[0]]
-            hint = "Put it on flow.stream(...), or behind map(), filter() and flat_map() with functions and without options."
-            raise UsageError(f"event_time() stands behind {where!r}, where nobody knows the partition of a row", hint=hint)
-        self._check_only_reader(port)
-        key = self._only_key_behind(node)
-        timed = TimedSource(node, tuple(steps), key)
-        for each in (source, node, *steps, *([] if key is None else [key])):
-            self._timed[each] = timed
-
-    def _check_only_reader(self, port: Port) -> None:
-        if self._readers[port] > 1:
-            text = f"event_time() changes the tuples of source {self.names[port.node]!r}, and another stage reads its rows without a time"
-            raise UsageError(text, hint="Let that stage read the stream behind event_time(), or make a source of its own for it.")
-
-    def _only_key_behind(self, node: EventTimeNode) -> StepNode | None:
-        """Return the `key_by` that is the only reader of a timed stream, so that rows need no further bolt to get their keys."""
-        readers = [each for each in self._graph.nodes if Port(node) in self._read(each)]
-        if len(readers) != 1 or not isinstance(readers[0], StepNode) or readers[0].step is not KeyStep or readers[0].call.is_class:
-            return None
-        return readers[0] if readers[0].inputs == (Port(node),) else None
 
     def components(self) -> list[Planned]:
         for node in self._graph.nodes:
@@ -355,7 +300,7 @@ class _Plan:
     def _component(self, node: Node) -> Planned | None:
         name = self.names[node]
         if isinstance(node, SourceNode):
-            settings = {**node.spout_settings, **({"event_time": self._event_time(node)} if node in self._timed else {})}
+            settings = {**node.spout_settings, **self._event_time(node)}
             return Planned(name, "spout", node.factory, node.parallelism, settings, stages=(name,), node=node)
         assert isinstance(node, BoltNode)
         self._check_diverts(node, node.options)
@@ -365,14 +310,11 @@ class _Plan:
         role: Role = "committer" if node.commits else "bolt"
         return Planned(name, role, node.factory(name, wired), parallelism, settings, inputs, (name,), node)
 
-    def _event_time(self, node: SourceNode) -> EventTime:
-        """Return the event time of a source, with the rows that it makes."""
-        timed = self._timed[node]
+    def _event_time(self, node: SourceNode) -> dict[str, Any]:
+        if node not in self._timed:
+            return {}
         self._check_diverts(node, node.options)
-        reads = SourceRows(f"source {self.names[node]!r}", node.row_type, node.value)
-        steps = tuple(step.planned(self.names[step]) for step in timed.steps)
-        key = None if timed.key is None else timed.key.call
-        return replace(timed.node.settings, rows=TimedRows(node.stream, reads, steps, timed.node.time, key, node.diverts))
+        return {"event_time": self._timed[node].event_time(self.names)}
 
     def _wired(self, port: Port) -> Wired:
         """Return one input of a bolt."""

@@ -51,9 +51,8 @@ def replaced(topology: Topology, component_id: str, factory: SpoutFactory | Bolt
     given_fields = None
     if spec.kind == "spout":
         settings = spec.settings
-        if settings.event_time is not None:
-            streams, given_fields, time_faults = with_timed_rows(spec.where, streams, settings.event_time)
-            faults += time_faults
+        streams, given_fields, time_faults = with_timed_rows(spec.where, streams, settings.event_time)
+        faults += time_faults
     marks = marks_of(spec.kind, declared)
     changed_spec = replace(spec, factory=made, streams=streams, settings=settings, marks=marks, given_fields=given_fields)
     changed = replace(topology, components=MappingProxyType({**topology.components, component_id: changed_spec}))

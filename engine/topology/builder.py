@@ -275,10 +275,8 @@ def judge(declaration: Declaration) -> Judged:
     if settings.diverts and streams is not None:
         streams, stream_faults = with_failed_stream(where, streams, _declared_at(declared))
         setting_faults += stream_faults
-    given_fields = None
-    if settings.event_time is not None and streams is not None:
-        streams, given_fields, time_faults = with_timed_rows(where, streams, settings.event_time)
-        setting_faults += time_faults
+    streams, given_fields, time_faults = with_timed_rows(where, streams, settings.event_time)
+    setting_faults += time_faults
     if settings.processes and declared is not None:
         setting_faults.extend(process_faults(where, declared, declaration.factory))
     marks, commit_faults = _marks(declaration, declared)

@@ -1,15 +1,20 @@
 """The streams of a spout whose rows have event times (ET-1)."""
 
 from types import MappingProxyType
+from typing import TypeVar
 
 from engine.api.fields import Fields, Streams
 from engine.event_time import EventTime
 from engine.names import FAILED_STREAM, did_you_mean
 from engine.topology.diverting import FAILED_FIELDS
 
+S = TypeVar("S", Streams, Streams | None)
 
-def with_timed_rows(where: str, streams: Streams, event_time: EventTime) -> tuple[Streams, Fields | None, list[str]]:
+
+def with_timed_rows(where: str, streams: S, event_time: EventTime | None) -> tuple[S | Streams, Fields | None, list[str]]:
     """Return the streams of a spout, the fields of the values that it emits if its rows are made of them, and the faults."""
+    if event_time is None or streams is None:
+        return streams, None, []
     rows = event_time.rows
     if rows is None:
         return streams, None, _field_faults(where, streams, event_time)

@@ -42,9 +42,11 @@ async def send(kafka: str, topic: str, clicks: list[tuple[str, int]], partition:
 
 
 async def until(condition: Any, secs: float = 30.0) -> None:
-    async with asyncio.timeout(secs):
-        while not condition():
-            await asyncio.sleep(0.05)
+    for _ in range(round(secs / 0.05)):
+        if condition():
+            return
+        await asyncio.sleep(0.05)
+    raise TimeoutError(f"not in {secs:g} s")
 
 
 @pytest.mark.guarantee("ET-3", "WI-1")
