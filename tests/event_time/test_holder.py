@@ -121,13 +121,18 @@ def shown(rows: Callable[[], Rows], middle: Any = Passes, secs: float = 30.0) ->
 def test_a_row_that_is_not_acked_is_named_with_the_task_that_has_it() -> None:
     found, snapshot = shown(lambda: Rows(EventTime("at")), Takes)
     last = found["last"]
-    assert last.watermark is not None and last.watermark <= (DAY + 3000) * 1000
+    assert last.watermark is not None
+    assert last.watermark <= (DAY + 3000) * 1000
     assert last.holder is not None
-    assert last.holder.startswith("rows[1]: a row of 2") and "is not acked; the oldest input that is not settled is at middle[2]" in last.holder
-    assert last.stands and last.stood_secs > 20
+    assert last.holder.startswith("rows[1]: a row of 2")
+    assert "is not acked; the oldest input that is not settled is at middle[2]" in last.holder
+    assert last.stands
+    assert last.stood_secs > 20
     assert last.lag_secs is not None
     line = snapshot.entry(EventTimeEntry).text()
-    assert line.startswith("event time ") and "stands for 2" in line and "rows[1]: a row of" in line
+    assert line.startswith("event time ")
+    assert "stands for 2" in line
+    assert "rows[1]: a row of" in line
 
 
 @pytest.mark.guarantee("ET-6")
@@ -156,14 +161,16 @@ def test_a_partition_is_named_with_its_greatest_time(parts: dict[Hashable, tuple
     known = any(end is True for _, end in parts.values())
     found, _ = shown(lambda: Rows(EventTime("at", idle_secs=100 if known and len(parts) == 2 else 10), parts))
     holder = found["last"].holder
-    assert holder is not None and holder.startswith(f"rows[1]: {says}"), holder
+    assert holder is not None
+    assert holder.startswith(f"rows[1]: {says}"), holder
     if "not known" in says:
         assert found["last"].watermark is None
     elif len(parts) == 2:
         assert ("and is idle in 7" in holder) == known
         assert ("is not read to its end" in holder) != known
     else:
-        assert found["last"].is_idle and not found["last"].stands
+        assert found["last"].is_idle
+        assert not found["last"].stands
 
 
 @pytest.mark.guarantee("ET-6")
@@ -171,8 +178,11 @@ def test_a_partition_is_named_with_its_greatest_time(parts: dict[Hashable, tuple
 def test_a_bolt_with_an_unsettled_input_in_front_of_the_mark_is_named(middle: type[Bolt]) -> None:
     found, _ = shown(lambda: Rows(NO_WAIT), middle)
     last, rows = found["last"], found["rows"]
-    assert last.holder is not None and last.holder.startswith("middle[2]: it has not settled an input that it took 2")
-    assert rows.watermark is not None and last.watermark is not None and rows.watermark > last.watermark
+    assert last.holder is not None
+    assert last.holder.startswith("middle[2]: it has not settled an input that it took 2")
+    assert rows.watermark is not None
+    assert last.watermark is not None
+    assert rows.watermark > last.watermark
     assert not rows.stands, "the source itself goes on"
 
 
@@ -207,9 +217,11 @@ def test_the_watermarks_are_in_the_metrics_and_the_json() -> None:
     _, snapshot = shown(lambda: Rows(EventTime("at")), Passes)
     entry = snapshot.entry(EventTimeEntry)
     families = {family.name: family for family in entry.families("held")}
-    assert set(families) == {f"stormcell_watermark_{name}" for name in ("lag_seconds", "stood_seconds", "idle", "held_rows", "timestamp_seconds")}
+    names = ("lag_seconds", "stood_seconds", "idle", "held_rows", "timestamp_seconds")
+    assert set(families) == {f"stormcell_watermark_{name}" for name in names}
     stamps = {sample.labels["component"]: sample.value for sample in families["stormcell_watermark_timestamp_seconds"].samples}
-    assert set(stamps) == {"rows", "middle", "last"} and all(value >= DAY / 1000 for value in stamps.values())
+    assert set(stamps) == {"rows", "middle", "last"}
+    assert all(value >= DAY / 1000 for value in stamps.values())
     again = snapshot_from_dict(json.loads(json.dumps(snapshot.to_dict())), (EventTimeEntry,)).entry(EventTimeEntry)
     assert [each.component_id for each in again.value] == ["rows", "middle", "last"]
     assert again.text() == entry.text()

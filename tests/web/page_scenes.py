@@ -309,7 +309,8 @@ def held(scene: Scene) -> Scene:
 
     def hold(sample: Json, second: int) -> None:
         change(sample, second)
-        holder = f"{ids[0]}[1]: a row of {41 + second} s ago is not acked; the oldest input that is not settled is at {ids[1]}[2], for {40 + second} s"
+        owing = f"{ids[1]}[2], for {40 + second} s"
+        holder = f"{ids[0]}[1]: a row of {41 + second} s ago is not acked; the oldest input that is not settled is at {owing}"
         sample["event_time"] = event_time(ids, second, holder)
 
     scene.change = hold

@@ -7,7 +7,7 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 
 from tests.web.browser import OpenPage
-from tests.web.page_scenes import everything, many, three
+from tests.web.page_scenes import Scene, everything, held, many, three
 
 OpenScene = Callable[..., OpenPage]
 
