@@ -10,9 +10,10 @@ from engine.api import All, FieldsGrouping, TaskContext
 from engine.checkpoint.barrier_handler import BarrierHandler, StatefulBarrierHandler
 from engine.checkpoint.checkpoint_spout import BARRIER_FIELDS, CheckpointSpout
 from engine.checkpoint.checkpoints import Checkpoints
+from engine.checkpoint.guarantees import EMITS_RESULTS
 from engine.checkpoint.output_handler import OutputHandler
 from engine.checkpoint.source_task import SourceTask
-from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
+from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM, DEFAULT_STREAM
 from engine.state import StatePlace
 from engine.topology import ComponentSettings, ComponentSpec, Subscription, Topology
 from engine.topology.spec import AT_CHECKPOINTS
@@ -58,7 +59,7 @@ def with_checkpoints(topology: Topology, checkpoints: Checkpoints, places: Itera
         spec.component_id: {each.source for each in spec.subscriptions}
         for spec in sorted(topology.bolts, key=lambda spec: layers[spec.component_id])
     }
-    checkpoints.sources.passes.rowless.bolts = _behind_exact_spouts(topology, checkpoints.sources.layouts)
+    checkpoints.sources.passes.rowless.bolts = _without_other_rows(topology, checkpoints.sources.layouts)
     for spec in topology.bolts:
         components[spec.component_id] = _bolt(spec, topology, checkpoints, place_of.get(spec.component_id))
     components[CHECKPOINT_COMPONENT] = ComponentSpec(
@@ -79,10 +80,20 @@ def _holding(topology: Topology, durable: Iterable[str]) -> set[str]:
     return {spec.component_id for spec in topology.spouts for bolt in durable if path_between(topology, spec.component_id, bolt)}
 
 
-def _behind_exact_spouts(topology: Topology, exact: Container[str]) -> set[str]:
-    """Return the bolts that no row of another spout can reach. Such a row may be untracked, and a repetition would not bring it back."""
-    others = [spec.component_id for spec in topology.spouts if spec.component_id not in exact]
-    return {bolt.component_id for bolt in topology.bolts if not any(path_between(topology, spout, bolt.component_id) for spout in others)}
+def _without_other_rows(topology: Topology, exact: Container[str]) -> set[str]:
+    """Return the bolts that no row of an inexact spout can reach. Such a row may be untracked, and a repetition would not bring it back.
+
+    Behind windows there are only their results. A repetition brings these back, since it takes the state of the windows back, too.
+    """
+    waiting = [(spec.component_id, stream) for spec in topology.spouts if spec.component_id not in exact for stream in spec.streams]
+    found = set[str]()
+    while waiting:
+        for spec, _ in topology.subscribers(*waiting.pop()):
+            if spec.component_id not in found:
+                found.add(spec.component_id)
+                ends = EMITS_RESULTS in spec.marks
+                waiting += [(spec.component_id, stream) for stream in spec.streams if not (ends and stream == DEFAULT_STREAM)]
+    return {spec.component_id for spec in topology.bolts} - found
 
 
 def _bolt(spec: ComponentSpec, topology: Topology, checkpoints: Checkpoints, place: StatePlace | None) -> ComponentSpec:

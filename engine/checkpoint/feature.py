@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, get_args
 
-from engine.checkpoint.guarantees import KEEPS_STATE, PARTITIONED, REWINDS, Guarantees, guarantees, inexact, rewinding_spouts
+from engine.checkpoint.guarantees import EMITS_RESULTS, KEEPS_STATE, PARTITIONED, REWINDS, Guarantees, guarantees, inexact, rewinding_spouts
 from engine.checkpoint.status import CheckpointSnapshot, CheckpointStep
 from engine.config import Config
 from engine.control import Feature, FeatureRun, RunHandle, RunStart, SnapshotEntry
@@ -52,7 +52,7 @@ class CheckpointFeature(Feature):
     """Makes state durable by aligned barriers (CP-1 to CP-9). Active in topologies with stateful bolts."""
 
     name = "checkpoint"
-    marks: ClassVar[Any] = {"bolt": (KEEPS_STATE,), "spout": (REWINDS, PARTITIONED)}
+    marks: ClassVar[Any] = {"bolt": (KEEPS_STATE, EMITS_RESULTS), "spout": (REWINDS, PARTITIONED)}
 
     def graph_faults(self, topology: Topology) -> Iterator[str]:
         """Yield the faults of cycles that a barrier cannot pass, and of stateful bolts with concurrent calls (GRP-5, ACK-10)."""

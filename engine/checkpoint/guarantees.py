@@ -15,6 +15,8 @@ from engine.topology.spec import AT_CHECKPOINTS, COMMITTER
 KEEPS_STATE: Final = "keeps_state"
 """Class attribute of stateful bolts."""
 REWINDS: Final = "rewinds"
+EMITS_RESULTS: Final = "emits_results"
+"""What a bolt emits on its default stream belongs to no row, such as results of windows. All rows that it takes end there."""
 PARTITIONED: Final = "partitioned"
 """Class attributes of spouts whose positions are in the checkpoint."""
 

@@ -58,6 +58,7 @@ class WindowBolt(StatefulBurstBolt):
     """Keeps the open windows of the keys of one task, and emits the result of each key in a window when the watermark closes it."""
 
     survives_rollback = False
+    emits_results = True
     keeper: TimeWindows | SessionWindows
 
     def __init__(self, stage: "WindowStage") -> None:

@@ -176,7 +176,7 @@ def judge_inexact(plan: Plan, results: Sequence[tuple[Any, int, int, Any]], late
         yield f"rows {sorted(strange)} are late, and should not have arrived"
     taken = [row for row in arriving if row.number not in set(late)]
     doubtful = again | plan.unbound | set(late)
-    due = plain(plan.spec, [(row.key, row.at * 1000, row.number) for row in taken])
+    due = plain(plan.spec, [(row.key, row.at * 1000, row.number) for row in arriving])
     found: defaultdict[tuple[Any, int], list[tuple[int, Any]]] = defaultdict(list)
     for key, start, end, value in results:
         found[key, start].append((end, value))

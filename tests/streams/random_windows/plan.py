@@ -74,7 +74,8 @@ def draw_plan(seed: int, *, is_calm: bool | None = None, is_exact: bool | None =
     """Draw a plan."""
     draws = random.Random(seed)
     calm = draws.random() < 0.15 if is_calm is None else is_calm
-    exact = draws.random() < 0.75 if is_exact is None else is_exact
+    drawn = draws.random() < 0.75
+    exact = drawn if is_exact is None else is_exact
     is_calendar = draws.random() < 0.12
     unit_ms = HOUR_MS if is_calendar else 1000
     sources, unbound = _drawn_sources(draws, unit_ms, exact, calm)
