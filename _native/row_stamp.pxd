@@ -21,6 +21,7 @@ cdef class RowStamp:
     cdef object read                    # (values) -> the row of a flow, or a list of rows (`many`); None: the values are emitted as they are
     cdef bint many
     cdef object key_of                  # (row) -> key; None: the tuple has no key
+    cdef object check_key               # (row, key) of a key that is no str, int or bytes: raises an error for what cannot be a key
     cdef object time_of                 # (row) -> time
     cdef int64_t per_unit               # microseconds of an integer time; 0: `convert` takes integers, too
     cdef object convert                 # any other time -> microseconds

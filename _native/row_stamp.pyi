@@ -56,6 +56,7 @@ class RowStamp:
         read: Callable[[tuple[Any, ...]], Any] | None = None,
         many: bool = False,
         key_of: Callable[[Any], Any] | None = None,
+        check_key: Callable[[Any, Any], None] | None = None,
         time_of: Callable[[Any], Any] | None = None,
     ) -> None: ...
     def apply(self, values: tuple[Any, ...], message_id: Any = None) -> Any:

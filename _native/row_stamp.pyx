@@ -2,6 +2,9 @@
 
 `RowStamp` belongs to one stream of a task, `SourceTimes` to the task. `engine.event_time` decides what the watermark is.
 """
+from cpython.bytes cimport PyBytes_CheckExact
+from cpython.long cimport PyLong_CheckExact
+from cpython.unicode cimport PyUnicode_CheckExact
 from libc.stdint cimport int64_t, uint64_t
 cimport cython
 
@@ -60,9 +63,10 @@ cdef class RowStamp:
     """
 
     def __init__(self, SourceTimes times not None, convert, *, int64_t per_unit=0, partition_of=None, Py_ssize_t time_at=0, read=None,
-                 bint many=False, key_of=None, time_of=None):
+                 bint many=False, key_of=None, check_key=None, time_of=None):
         self.times, self.convert, self.per_unit, self.partition_of = times, convert, per_unit, partition_of
-        self.time_at, self.read, self.many, self.key_of, self.time_of = time_at, read, many, key_of, time_of
+        self.time_at, self.read, self.many = time_at, read, many
+        self.key_of, self.check_key, self.time_of = key_of, check_key, time_of
 
     cdef object stamp(self, tuple values, object message_id):
         """Return the tuple to emit, or a list of tuples. Raises the errors of the callables."""
@@ -74,9 +78,12 @@ cdef class RowStamp:
         return [self.timed(row, message_id) for row in self.read(values)]
 
     cdef tuple timed(self, object row, object message_id):
-        key = None if self.key_of is None else self.key_of(row)
-        time = self.note(self.time_of(row), message_id)
-        return (row, time) if self.key_of is None else (row, key, time)
+        if self.key_of is None:
+            return (row, self.note(self.time_of(row), message_id))
+        key = self.key_of(row)
+        if not (PyUnicode_CheckExact(key) or PyLong_CheckExact(key) or PyBytes_CheckExact(key)) and self.check_key is not None:
+            self.check_key(row, key)
+        return (row, key, self.note(self.time_of(row), message_id))
 
     cdef int64_t note(self, object value, object message_id) except? -1:
         """Note a time, and return it in microseconds."""

@@ -1,6 +1,7 @@
 """The layers of a task's state, which a bolt reads and writes for every tuple (CP-6)."""
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_XDECREF
+from libc.stdint cimport uint32_t
 
 
 cdef class Layers:                      # not final, because it is the base of LayeredState
@@ -12,11 +13,16 @@ cdef class Layers:                      # not final, because it is the base of L
     cdef PyObject** notes               # pairs of owned references: a key, its value in _changes before (NULL: none)
     cdef Py_ssize_t noted, room         # pairs in use, pairs allocated
     cdef Layers root                    # of a namespace: the state that has its notes; None: this is the state
+    cdef public bint _holds_all         # a key in no layer is in no store either
+    cdef public bint _is_masked         # a layer drops the namespace, so that older layers and rows do not count
+    cdef uint32_t key_groups, first_group, end_group    # a plain key in first_group..end_group - 1 is the task's; 0: only the slow path knows
     cdef public bint _is_changed        # of a namespace: it has changed since the last PREPARE, so the state knows it
 
     cdef object value_of(self, object key, object default)
     cdef int set_value(self, object key, object value) except -1
     cdef int add_value(self, object key, object amount) except -1
+    cdef bint owns(self, object key)
+    cdef int note_and_set(self, object key, PyObject* before, object value) except -1
     cdef PyObject* in_older(self, object key) except? NULL
     cdef int note_in_root(self, object key, PyObject* before) except -1
     cdef int note_value(self, object key, PyObject* before) except -1

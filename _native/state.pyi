@@ -7,10 +7,18 @@ class Layers:
 
     _changes: dict[Any, Any]
     _older: tuple[dict[Any, Any], ...]
+    _holds_all: bool
+    _is_masked: bool
     _is_changed: bool
 
-    def __init__(self, deleted: object, root: Layers | None = None) -> None:
-        """root: the state of a namespace, which has the notes of all its namespaces."""
+    def __init__(
+        self, deleted: object, root: Layers | None = None, groups: tuple[int, int, int] | None = None, holds_all: bool = False
+    ) -> None:
+        """root: the state of a namespace, which has the notes of all its namespaces.
+
+        groups: the number of key groups, the first one of the task, and the first one behind them; None: keys are not hashed as they are.
+        holds_all: a key in no layer is in no store either.
+        """
 
     def get(self, key: Any, default: Any = None) -> Any:
         """Return the value of key, else the default. Sees uncommitted changes of the task. Raises StateError for an invalid key."""

@@ -12,6 +12,8 @@ from cpython.unicode cimport PyUnicode_CheckExact
 from libc.stdlib cimport free, realloc
 cimport cython
 
+from _native.hash cimport group_of, stable_hash_of
+
 cdef enum:
     FIRST_NOTES = 16
     IDLE_NOTES = 4096      # a list of notes with more room than this is freed
@@ -26,7 +28,7 @@ cdef class Layers:
     """A dict of changes on top of older dicts, all with canonical keys. Reads and writes are as fast as those of a dict.
 
     Base of `LayeredState`. Its `_get_slow_path` and `_put_slow_path` handle the rare cases: keys that are not str, int or bytes, mutable
-    values, and keys in no layer. `deleted` is the value of a deleted key.
+    values, and keys in no layer that may be in the store, or of which it does not know the task. `deleted` is the value of a deleted key.
 
     During a call (`guarding`), each change notes the previous value, so that a call that raises can be undone (SV-2). The notes are a C
     array with two pointers for each put. They are dropped when the call returns.
@@ -41,9 +43,14 @@ cdef class Layers:
         self.drop_notes()
         free(self.notes)
 
-    def __init__(self, deleted, Layers root=None):
-        """root: the state of a namespace, which has the notes of all its namespaces."""
-        self._deleted, self.root = deleted, root
+    def __init__(self, deleted, Layers root=None, groups=None, bint holds_all=False):
+        """root: the state of a namespace, which has the notes of all its namespaces.
+
+        groups: the number of key groups, the first one of the task, and the first one behind them; None: keys are not hashed as they are.
+        holds_all: a key in no layer is in no store either.
+        """
+        self._deleted, self.root, self._holds_all = deleted, root, holds_all
+        self.key_groups, self.first_group, self.end_group = groups or (0, 0, 0)
 
     def get(self, key, default=None):
         """Return the value of key, else the default. Sees uncommitted changes of the task. Raises StateError for an invalid key."""
@@ -83,6 +90,8 @@ cdef class Layers:
         found = PyDict_GetItemWithError(self._changes, key)
         if found == NULL:
             found = self.in_older(key)
+            if found == NULL and (self._holds_all or self._is_masked):
+                return default
         if found == NULL or not (is_atom(<object>found) or <object>found is self._deleted):
             return self._get_slow_path(key, default)
         return default if <object>found is self._deleted else <object>found
@@ -91,13 +100,8 @@ cdef class Layers:
         cdef PyObject* before
         if is_plain(key) and (is_atom(value) or value is self._deleted):
             before = PyDict_GetItemWithError(self._changes, key)
-            if before != NULL or self.in_older(key) != NULL:
-                if self.root is not None:
-                    self.note_in_root(key, before)
-                elif self.guarding:
-                    self.note_value(key, before)
-                PyDict_SetItem(self._changes, key, value)
-                return 0
+            if before != NULL or self.in_older(key) != NULL or self.owns(key):
+                return self.note_and_set(key, before, value)
         self._put_slow_path(key, value)
         return 0
 
@@ -109,14 +113,30 @@ cdef class Layers:
             found = before = PyDict_GetItemWithError(self._changes, key)
             if found == NULL:
                 found = self.in_older(key)
+                if found == NULL and (self._holds_all or self._is_masked) and is_number(amount) and self.owns(key):
+                    found = <PyObject*>ZERO
         if found == NULL or not is_number(<object>found) or not is_number(amount):
             return self.set_value(key, self.value_of(key, ZERO) + amount)
-        total = <object>found + amount
+        return self.note_and_set(key, before, <object>found + amount)
+
+    cdef bint owns(self, object key):
+        """Tell whether a plain key in no layer is one of the task's. False also if only the slow path can tell."""
+        cdef uint32_t group
+        if self.key_groups == 0:
+            return False
+        try:
+            group = group_of(stable_hash_of(key), self.key_groups)
+        except Exception:     # the slow path tells what is wrong with the key
+            return False
+        return self.first_group <= group < self.end_group
+
+    cdef int note_and_set(self, object key, PyObject* before, object value) except -1:
+        """Set the value of a canonical key. before: its value in the changes."""
         if self.root is not None:
             self.note_in_root(key, before)
         elif self.guarding:
             self.note_value(key, before)
-        PyDict_SetItem(self._changes, key, total)
+        PyDict_SetItem(self._changes, key, value)
         return 0
 
     cdef int note_in_root(self, object key, PyObject* before) except -1:

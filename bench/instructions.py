@@ -219,6 +219,13 @@ def _flow_words(tuples: int) -> Topology:
     return flow.topology()
 
 
+def _windows(kind: str, tuples: int) -> Topology:
+    from bench.streams.flows import Results, windows
+    from bench.streams.hits import hits
+
+    return windows(kind, hits(tuples, KEYS, 100), Results, pending=1000)  # a key comes six times in a window
+
+
 WORKS: Final[Mapping[str, Callable[[int], Topology]]] = {
     "tuples": lambda tuples: _row("tuples", ("hello",), [Null], tuples),
     "anchored": lambda tuples: _row("anchored", ("hello",), [Identity, Null], tuples),
@@ -233,6 +240,11 @@ WORKS: Final[Mapping[str, Callable[[int], Topology]]] = {
     "steps-flow": _flow_steps,
     "words-hand": _hand_words,
     "words-flow": _flow_words,
+    "windows": lambda tuples: _windows("field", tuples),
+    "windows-lambda": lambda tuples: _windows("lambda", tuples),
+    "windows-sum": lambda tuples: _windows("sum", tuples),
+    "windows-sliding": lambda tuples: _windows("sliding", tuples),
+    "sessions": lambda tuples: _windows("sessions", tuples),
 }
 """The topology of each work, with a number of tuples. The values of `nested` are not atoms, so the garbage collector tracks its tuples."""
 

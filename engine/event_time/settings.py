@@ -25,6 +25,8 @@ class RowParts(NamedTuple):
     """Returns the row, or a list of rows (`many`)."""
     many: bool
     key_of: Callable[[Any], Any] | None
+    check_key: Callable[[Any, Any], None]
+    """Raises UsageError for a row and its key, if no state can have the key. Not called for str, int and bytes."""
     time_of: Callable[[Any], Any]
 
 

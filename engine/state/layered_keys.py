@@ -32,6 +32,9 @@ class RowAccess:
         self.key_codec: Final = MessagePack()
         self.key_of: Final = key_of if place.keyed else None
         self.slots: Final = place.slots
+        keyed = (place.key_groups, self.slots.start, self.slots.stop) if place.keyed else (1, 0, 1)
+        self.groups: Final = keyed if self.key_of is None else None
+        """What `Layers` needs to know the keys of the task."""
         self.cache_keys: Final = cache_keys
         self.cached = 0
         """Upper bound of the number of rows of a lookup store in memory."""
@@ -111,17 +114,14 @@ class RowAccess:
 class LayeredKeys(Layers):
     """Keys and values in layers, for a state or one of its namespaces. Only the loop's thread uses it.
 
-    The compiled base `Layers` has `get`, `put`, and the layers that they read.
+    The compiled base `Layers` has `get`, `put`, and the layers that they read. `_holds_all` is True if all rows with this prefix are in
+    layers, so that a key in no layer needs no read. `_is_masked` is True if a layer drops the namespace, so that what is older does not count.
     """
 
     def __init__(self, access: RowAccess, root: "LayeredKeys | None", name: Name | None, *, holds_all: bool) -> None:
-        super().__init__(DELETED, root)
+        super().__init__(DELETED, root, access.groups, holds_all or access.lookup is None)
         self._access: Final = access
         self._prefix: Final = prefix_of(name)
-        self._holds_all = holds_all
-        """True if all rows of a lookup store with this prefix are also in layers. Then a key in no layer needs no read."""
-        self._is_masked = False
-        """True if a layer drops the namespace, so that older layers and rows do not count."""
         self._rows: Layer = {}
         """All rows of a resident store, or a cache of those of a lookup store. The last one of the older layers, unless it is masked."""
         self._older = (self._rows,)

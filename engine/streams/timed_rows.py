@@ -7,7 +7,6 @@ from typing import Any
 
 from engine.event_time import MadeRows, RowParts
 from engine.kernel import as_class
-from engine.state.codec import PLAIN
 from engine.streams.calls import Call
 from engine.streams.readers import Read, SourceRows
 from engine.streams.rows import KEY, ROW, TIME
@@ -32,26 +31,14 @@ class TimedRows(MadeRows):
     def parts(self, given: tuple[str, ...]) -> RowParts:
         """Return the functions of one task."""
         read = _one_row(self.reads(given))
-        key_of = None if self.key is None else _checked(self.key.given)
+        key_of = None if self.key is None else self.key.given
         if not self.steps:
-            return RowParts(read, False, key_of, self.time.given)
+            return RowParts(read, False, key_of, check_key, self.time.given)
         chain = StepChain([step.live(step.call.given) for step in self.steps])
-        return RowParts(lambda values: chain.run_one(read(values)).rows, True, key_of, self.time.given)
+        return RowParts(lambda values: chain.run_one(read(values)).rows, True, key_of, check_key, self.time.given)
 
 
 def _one_row(read: Read) -> Callable[[tuple[Any, ...]], Any]:
     if isinstance(read, partial) and read.func is as_class:
         return partial(tuple.__new__, *read.args)  # in C
     return lambda values: read([values])[0]
-
-
-def _checked(key_of: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return the function of keys, which raises UsageError for a key that no state can have."""
-
-    def checked(row: Any) -> Any:
-        key = key_of(row)
-        if type(key) not in PLAIN:
-            check_key(row, key)
-        return key
-
-    return checked

@@ -1,0 +1,30 @@
+"""Rows with a key and a time, which works of windows and their peers share. Imports the standard library only."""
+
+from typing import Any, Final, NamedTuple
+
+START_MS: Final = 1_700_000_000_000
+STEP: Final = 7919
+"""A prime. The keys come in this step, so that neighbours are no neighbours in a dict, and each comes equally often."""
+
+
+class Hit(NamedTuple):
+    """One row."""
+
+    key: str
+    at: int
+    """Milliseconds since 1970."""
+
+
+def hits(rows: int, keys: int, rows_per_second: int) -> list[Any]:
+    """Return rows in the order of their times.
+
+    >>> hits(3, 10, 2)
+    [Hit(key='key 0', at=1700000000000), Hit(key='key 9', at=1700000000500), Hit(key='key 8', at=1700000001000)]
+    """
+    names = [f"key {number}" for number in range(keys)]
+    return [Hit(names[number * STEP % keys], START_MS + number * 1000 // rows_per_second) for number in range(rows)]
+
+
+def most_windows(rows: int, rows_per_second: int, size_secs: int) -> int:
+    """Return the number of tumbling windows that the rows fall into, or one more."""
+    return rows // (rows_per_second * size_secs) + 2
