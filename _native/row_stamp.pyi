@@ -53,11 +53,7 @@ class RowStamp:
         per_unit: int = 0,
         partition_of: Callable[[Any], Hashable] | None = None,
         time_at: int = 0,
-        read: Callable[[tuple[Any, ...]], Any] | None = None,
-        many: bool = False,
-        key_of: Callable[[Any], Any] | None = None,
-        check_key: Callable[[Any, Any], None] | None = None,
-        time_of: Callable[[Any], Any] | None = None,
+        parts: tuple[Any, ...] | None = None,
     ) -> None: ...
     def apply(self, values: tuple[Any, ...], message_id: Any = None) -> Any:
         """Return what is emitted for these values, for tests."""

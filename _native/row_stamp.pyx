@@ -62,11 +62,11 @@ cdef class RowStamp:
     what is no time, and gets the first time of all.
     """
 
-    def __init__(self, SourceTimes times not None, convert, *, int64_t per_unit=0, partition_of=None, Py_ssize_t time_at=0, read=None,
-                 bint many=False, key_of=None, check_key=None, time_of=None):
-        self.times, self.convert, self.per_unit, self.partition_of = times, convert, per_unit, partition_of
-        self.time_at, self.read, self.many = time_at, read, many
-        self.key_of, self.check_key, self.time_of = key_of, check_key, time_of
+    def __init__(self, SourceTimes times not None, convert, *, int64_t per_unit=0, partition_of=None, Py_ssize_t time_at=0, tuple parts=None):
+        """parts: how the row of a flow is made (`engine.event_time.RowParts`). None: the row of a plain topology."""
+        self.times, self.convert, self.per_unit, self.partition_of, self.time_at = times, convert, per_unit, partition_of, time_at
+        if parts is not None:
+            self.read, self.many, self.key_of, self.check_key, self.time_of = parts
 
     cdef object stamp(self, tuple values, object message_id):
         """Return the tuple to emit, or a list of tuples. Raises the errors of the callables."""

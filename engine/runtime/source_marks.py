@@ -65,7 +65,7 @@ class SourceMarks:
         assert self._spec.given_fields is not None
         parts = rows.parts(self._spec.given_fields.names)
         convert = self._converter(f"source {self._spec.component_id!r}, the time of a row")
-        return RowStamp(self._times, convert, per_unit=per_unit, partition_of=partition_of, **parts._asdict())
+        return RowStamp(self._times, convert, per_unit=per_unit, partition_of=partition_of, parts=tuple(parts))
 
     def _converter(self, where: str) -> Callable[[Any], int]:
         """Return the function from times of rows to microseconds. The first time that it gets is compared with the clock."""
