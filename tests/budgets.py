@@ -31,7 +31,7 @@ BUDGETS: Final[Mapping[str, tuple[int, int]]] = {
     "simulation": (20, 150),
     "spark_bridge": (230, 1650),
     "state": (75, 105),
-    "streams": (60, 60),
+    "streams": (120, 240),
     "testing": (15, 20),
     "topology": (5, 5),
     "transactional": (150, 700),

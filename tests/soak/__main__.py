@@ -27,15 +27,16 @@ from tests.checkpoint.simulate import simulate as simulate_state
 from tests.model.proofs import PROOFS, prove
 from tests.project.sources import ROOT
 from tests.simulation.simulate import simulate
-from tests.soak import campaign, cluster, exact, flow, kafka, kills, processes, spark, transactions
+from tests.soak import campaign, cluster, exact, flow, kafka, kills, processes, spark, transactions, windows
 from tests.soak.figures import FLOW, OFFSETS, STRICT_ORDER, Figures
 from tests.transactional.model.simulate import simulate as simulate_transactions
 
 CHECKPOINTS, TRANSACTIONS, FLOWS, PROCESSES = kills.Checkpoints(), transactions.Transactions(), flow.Flow(), processes.Processes()
 EXACT: Final = exact.Exact()
+WINDOWS: Final = windows.Windows()
 PARTS: Final = (
     *("dags", "offsets", "flow", "runs", "process-runs", "state", "process-state", "transactions", "cluster"),
-    *("kills", "exact-kills", "kafka", "transaction-kills", "flow-kills", "process-kills", "spark", "cluster-kills"),
+    *("kills", "exact-kills", "windows", "kafka", "transaction-kills", "flow-kills", "process-kills", "spark", "cluster-kills"),
     "tests",
 )
 BATCH: Final = 250
@@ -64,6 +65,7 @@ class Counts:
     cluster: int
     kills: int
     exact_kills: int
+    window_kills: int
     kafka: Mapping[str, int]
     transaction_kills: int
     flow_kills: int
@@ -80,6 +82,7 @@ class Counts:
             f"{self.runs:,} runs, {self.process_runs:,} with processes, "
             f"{self.state:,} runs with state, {self.process_state:,} with state in processes, {self.transactions:,} with transactions, "
             f"{self.cluster:,} with transactions on Spark, {self.kills:,} kills, {self.exact_kills:,} with exact sources, "
+            f"{self.window_kills:,} with windows, "
             f"{sum(self.kafka.values()):,} faults of Kafka and its groups, {self.transaction_kills:,} kills of transactions, "
             f"{self.flow_kills:,} of flows, {self.process_kills:,} of bolts in processes, {self.spark_kills:,} kills around Spark, "
             f"{self.cluster_kills:,} around topologies on Spark{', the tests marked soak' if self.has_tests else ''}"
@@ -98,6 +101,7 @@ FULL: Final = Counts(
     cluster=1000,
     kills=CHECKPOINTS.full,
     exact_kills=EXACT.full,
+    window_kills=WINDOWS.full,
     kafka=kafka.FULL,
     transaction_kills=TRANSACTIONS.full,
     flow_kills=FLOWS.full,
@@ -119,6 +123,7 @@ ROUND: Final = Counts(
     cluster=20,
     kills=kills.ROUND,
     exact_kills=exact.ROUND,
+    window_kills=windows.ROUND,
     kafka=kafka.ROUND,
     transaction_kills=transactions.ROUND,
     flow_kills=flow.ROUND,
@@ -161,6 +166,7 @@ class Soak:
             ),
             "kills": lambda: self.kill(CHECKPOINTS, figures.add_kills, counts.kills),
             "exact-kills": lambda: self.kill(EXACT, figures.add_exact_kills, counts.exact_kills),
+            "windows": lambda: self.kill(WINDOWS, figures.add_window_kills, counts.window_kills),
             "flow": lambda: self.prove({FLOW: counts.flow}),
             "transactions": lambda: self.simulate(simulate_transactions, figures.add_transactions, counts.transactions),
             "cluster": lambda: self.simulate_on_spark(counts.cluster),

@@ -54,6 +54,8 @@ class Figures:
     """Transactional topologies as real processes: kills by combination and step."""
     killed_flows: Counter[str] = field(default_factory=Counter)
     """Topologies under flow control as real processes: kills by combination and step, and repeated records."""
+    window_kills: Counter[str] = field(default_factory=Counter)
+    """Flows with windows: kills by combination and step."""
     exact_kills: Counter[str] = field(default_factory=Counter)
     """Topologies with exact sources: kills by combination and step."""
     killed_processes: Counter[str] = field(default_factory=Counter)
@@ -145,6 +147,10 @@ class Figures:
         """Count rounds of kills of topologies with exact sources."""
         self._add_kills(self.exact_kills, result)
 
+    def add_window_kills(self, result: campaign.KillsResult[Any]) -> None:
+        """Count rounds of kills of flows with windows."""
+        self._add_kills(self.window_kills, result)
+
     def add_killed_processes(self, result: campaign.KillsResult[Any]) -> None:
         """Count rounds of kills of bolts in processes."""
         self._add_kills(self.killed_processes, result)
@@ -208,6 +214,7 @@ class Figures:
             *self.killed_transactions_lines(),
             *self.killed_flows_lines(),
             *self.exact_kills_lines(),
+            *self.window_kills_lines(),
             *self.killed_processes_lines(),
             *self.spark_lines(),
             *self.killed_clusters_lines(),
@@ -262,6 +269,15 @@ class Figures:
         counts = self.exact_kills
         return [
             f"kill -9 of topologies with exact sources: {counts['kills']:,}, in {counts['rounds']:,} rounds",
+            f"  by combination: {list_counts(counts, 'of ')}",
+            f"  by step: {list_counts(counts, 'died ')}",
+        ]
+
+    def window_kills_lines(self) -> list[str]:
+        """Totals of the kills of flows with windows."""
+        counts = self.window_kills
+        return [
+            f"kill -9 of flows with windows: {counts['kills']:,}, in {counts['rounds']:,} rounds",
             f"  by combination: {list_counts(counts, 'of ')}",
             f"  by step: {list_counts(counts, 'died ')}",
         ]

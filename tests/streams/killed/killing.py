@@ -1,6 +1,6 @@
 """A process of a flow with windows: `python -m tests.streams.killed.killing TOLD` starts it.
 
-Files → event time → windows → a map of values, which has the numbers of the rows of each window.
+Files → event time → windows → a map of values, which has the numbers of the rows of each window, or their sum.
 """
 
 import asyncio
@@ -76,9 +76,9 @@ def key_of(result: Windowed[str, Any]) -> str:
     return f"{result.key} {result.start_us} {result.end_us}"
 
 
-def value_of(result: Windowed[str, list[Row]]) -> str:
-    """Return the numbers of the rows of a result."""
-    return json.dumps(sorted(row.number for row in result.value))
+def value_of(result: Windowed[str, Any]) -> Any:
+    """Return the numbers of the rows of a result, or their sum."""
+    return json.dumps(sorted(row.number for row in result.value)) if isinstance(result.value, list) else result.value
 
 
 def topology_of(places: Places, death: Death) -> Topology:
@@ -92,7 +92,11 @@ def topology_of(places: Places, death: Death) -> Topology:
     spout = lambda: FileSpout(f"{places.folder}/input-*", "jsonl", fields=list(Row._fields))  # noqa: E731
     rows = flow.stream("rows", spout, Row, parallelism=death.file_tasks, max_spout_pending=100)
     timed = rows.event_time("at", max_out_of_order=timedelta(milliseconds=BOUND_MS)).map(paced, name="paced", parallelism=2)
-    windows = timed.key_by("key").window(SPECS[places.windows]).collect(name="first", parallelism=death.tasks)
+    in_windows: Any = timed.key_by("key").window(SPECS[places.windows])
+    if places.windows == "session":  # all sessions of a key are one value, and all are open until the last file is read
+        windows = in_windows.sum(lambda row: row.number, name="first", parallelism=death.tasks)
+    else:
+        windows = in_windows.collect(name="first", parallelism=death.tasks)
     windows.sink("out", Put(places.values("out"), key=key_of, value=value_of), parallelism=death.output_tasks)
     windows.late.sink("late", Put(places.values("late"), key=lambda late: late.row.number, value=lambda late: late.late_by_us))
     return flow.topology()

@@ -48,7 +48,8 @@ class KilledWindows(KilledTopology[Killed, Death]):
     def _due(self) -> dict[Any, Any]:
         rows = [(row.key, row.at * 1000, row.number) for row in map(row_at, range(self.places.rows))]
         due = plain(SPECS[self.places.windows], rows)
-        return {f"{key} {start} {end}": json.dumps(numbers) for (key, start), (end, numbers) in due.items()}
+        value_of: Any = sum if self.places.windows == "session" else json.dumps
+        return {f"{key} {start} {end}": value_of(numbers) for (key, start), (end, numbers) in due.items()}
 
     async def _published(self, name: str) -> dict[Any, Any]:
         if not await asyncio.to_thread(Path(self.folder, f"{name}.db").exists):

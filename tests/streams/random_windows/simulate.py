@@ -107,9 +107,9 @@ class Simulation:
                 yield from judge_second(self.plan, results, parsed(self.lines("out2")))
         else:
             yield from judge_inexact(self.plan, results, late)
-        repeats = not self.plan.is_exact and any(source.after_deaths for source in self.plan.sources)
-        if self.lines("late2") and not repeats:
-            yield f"results of the first windows are late for the second ones (ET-5): {self.lines('late2')}"
+        sent_once = self.plan.is_exact or not any(source.after_deaths for source in self.plan.sources)
+        if sent_once and (late_results := self.lines("late2")):
+            yield f"results of the first windows are late for the second ones (ET-5): {late_results}"
         for component_id in ("first", "second"):
             if left := names_left(self.disk, component_id, self.record):
                 yield f"at the end the state of {component_id!r} has namespaces {left} (WI-6)"
