@@ -7,8 +7,9 @@ a close takes more than one slice, the end of the last window that a key was giv
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from engine.errors import EngineBug
 from engine.streams.times import FIRST, INFINITY
@@ -22,6 +23,9 @@ from engine.streams.windows.specs import Calendar, Sliding
 EMITTED: Final = "emitted"
 SLICE: Final = 2000
 """Results of one slice of a close."""
+
+
+_windowed: Final = cast("Callable[[tuple[Any, ...]], Windowed[Any, Any]]", partial(tuple.__new__, Windowed))  # in C
 
 
 def _same(value: Any) -> Any:
@@ -135,6 +139,7 @@ class TimeWindows:
 
     def _close_plain(self, size: int) -> Iterator[list[Windowed[Any, Any]]]:
         result, decode = self._aggregate.result, self._decode
+        plain = self._aggregate.counts
         while self._panes and (end := self._spec.last_end(pane := self._panes[0])) <= self.watermark:
             namespace = self._state.namespace(pane)
             # One list of references: an iterator would break when keys are deleted, and beginning again for each slice is quadratic.
@@ -146,7 +151,10 @@ class TimeWindows:
                         namespace.delete(key)
                 else:
                     self._drop(pane)
-                yield [Windowed(key, pane, end, result(decode(value))) for key, value in part]
+                if plain:
+                    yield [_windowed((key, pane, end, value)) for key, value in part]
+                else:
+                    yield [_windowed((key, pane, end, result(decode(value)))) for key, value in part]
             if not items:
                 self._drop(pane)
         self.closed = self.watermark
@@ -174,7 +182,7 @@ class TimeWindows:
             start = end - self._sliding.size_us
             for key, acc in self._merged(end, start):
                 if before.get(key, FIRST) < end:
-                    yield Windowed(key, start, end, result(acc))
+                    yield _windowed((key, start, end, result(acc)))
 
     def _complete(self, marked: bool) -> None:
         while self._panes and self._spec.last_end(self._panes[0]) <= self.watermark:
