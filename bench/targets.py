@@ -109,6 +109,9 @@ TARGETS = (
     ),
     Target("state-recovery", "1,000,000 keys, SQLite, to the first tuple", "figure", "folded_secs", 3, " s"),
     Target("state-recovery", "the same where no fold was made", "figure", "unfolded_secs", 3, " s"),
+    Target("windows-field", "counts per minute by field name, speed, to bytewax", "speed-ratio", "bytewax", 3.0, " ×"),
+    Target("windows-lambda", "the same by lambda, speed, to bytewax", "speed-ratio", "bytewax", 2.0, " ×"),
+    Target("windows-sliding", "60 s every second, time, to tumbling", "time-ratio", "tumbling", 1.5, " ×"),
     *(Target("kafka-source", f"speed, to {peer}", "speed-ratio", peer, 1.5, " ×") for peer in ("aiokafka", "aiokafka-uvloop")),
     *(Target("kafka-source", f"speed, to {peer}", "speed-ratio", peer, 1.0, " ×") for peer in ("bytewax", "storm", "quixstreams", "faust")),
     *(

@@ -17,6 +17,7 @@ from bench.registry.micro import MICRO
 from bench.registry.service import SERVICE
 from bench.registry.spark import SPARK
 from bench.registry.state import STATE
+from bench.registry.streams import STREAMS
 from bench.registry.transactions import TRANSACTIONS
 
 GROUPS: Final[Mapping[str, str]] = {
@@ -24,6 +25,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "macro": "whole topologies",
     "state": "costs of state: word counts on one store beside another, latency, commits, recovery, memory",
     "exact": "exactly once in plain topologies: words of a topic, latency, answers, awaited calls, recovery, failing rows",
+    "streams": "windows by event time beside Bytewax, and sliding windows beside tumbling ones",
     "kafka": "a source and a sink beside other clients and engines, on one broker",
     "transactions": "batches beside single tuples, small batches, pipelining, exactly-once word counts of a topic",
     "spark": "rows handed over to Spark as Parquet, beside pyarrow alone; calls of Spark's process; latency",
@@ -32,5 +34,5 @@ GROUPS: Final[Mapping[str, str]] = {
     "service": "requests that get the results of their own trees, in process and over HTTP",
     "compare": "the same works on peers",
 }
-REPORTED: Final = ("compare", "macro", "state", "exact", "kafka", "transactions", "spark", "cluster", "flow", "service")
-WORKS: Final = (*MICRO, *MACRO, *STATE, *EXACT, *KAFKA, *TRANSACTIONS, *SPARK, *CLUSTER, *FLOW, *SERVICE, *COMPARE)
+REPORTED: Final = ("compare", "macro", "state", "exact", "streams", "kafka", "transactions", "spark", "cluster", "flow", "service")
+WORKS: Final = (*MICRO, *MACRO, *STATE, *EXACT, *STREAMS, *KAFKA, *TRANSACTIONS, *SPARK, *CLUSTER, *FLOW, *SERVICE, *COMPARE)

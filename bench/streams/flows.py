@@ -62,10 +62,12 @@ WINDOWS: Final[dict[str, Callable[[Any], Any]]] = {
 """Streams of results, each from a stream of rows with event times."""
 
 
-def windows(kind: str, rows: list[Hit], sink: Callable[[], Any], *, pending: int | None = None) -> Topology:
+def windows(
+    kind: str, rows: list[Hit], sink: Callable[[], Any], *, source: Callable[[list[Hit]], Any] = HitSpout, pending: int | None = None
+) -> Topology:
     """Return a topology with one kind of windows. pending: rows of the source that are not processed yet."""
     flow = Flow(f"windows-{kind}")
-    settings = {} if pending is None else {"max_spout_pending": pending}
-    source = flow.stream("hits", lambda: HitSpout(rows), Hit, **settings)
-    WINDOWS[kind](source.event_time("at")).sink("results", sink)
+    settings: dict[str, Any] = {} if pending is None else {"max_spout_pending": pending}
+    stream = flow.stream("hits", lambda: source(rows), Hit, **settings)
+    WINDOWS[kind](stream.event_time("at")).sink("results", sink)
     return flow.topology()

@@ -23,8 +23,3 @@ def hits(rows: int, keys: int, rows_per_second: int) -> list[Any]:
     """
     names = [f"key {number}" for number in range(keys)]
     return [Hit(names[number * STEP % keys], START_MS + number * 1000 // rows_per_second) for number in range(rows)]
-
-
-def most_windows(rows: int, rows_per_second: int, size_secs: int) -> int:
-    """Return the number of tumbling windows that the rows fall into, or one more."""
-    return rows // (rows_per_second * size_secs) + 2

@@ -114,9 +114,8 @@ class RowAccess:
 class LayeredKeys(Layers):
     """Keys and values in layers, for a state or one of its namespaces. Only the loop's thread uses it.
 
-    The compiled base `Layers` has `get`, `put`, and the layers that they read. `_holds_all` is True if all rows with this prefix are in
-    layers, so that a key in no layer needs no read. `_is_masked` is True if a layer drops the namespace, so that what is older does not
-    count.
+    The compiled base `Layers` has `get`, `put`, and the layers that they read. `_holds_all`: all rows with this prefix are in layers, so a
+    key in no layer needs no read. `_is_masked`: a layer drops the namespace, so that what is older does not count.
     """
 
     def __init__(self, access: RowAccess, root: "LayeredKeys | None", name: Name | None, *, holds_all: bool) -> None:

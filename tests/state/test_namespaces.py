@@ -212,3 +212,30 @@ async def test_a_damaged_prefix_is_an_error_of_the_start(tmp_path: Path) -> None
         file.execute("UPDATE rows SET key = x'c17801'")
     with pytest.raises(StateError, match="the key of a stored row of 'count' cannot be decoded"):
         await begin(0)
+
+
+@pytest.mark.guarantee("CP-12", "SV-2")
+@pytest.mark.parametrize("place", [StatePlace("count", 0, 1, True, 8), StatePlace("count", 1, 3, False, 8)])
+async def test_first_values_of_keys_are_undone_and_stored_like_later_ones(store: AnySlowStore, place: StatePlace) -> None:
+    """Some of the keys are put in C, others not."""
+    keys = ["a", "ü", b"a", -1, 2**63 - 1, -(2**63), None, ("a", 1), ""]
+    state = state_on(store, place)
+    await state.load()
+    namespace = state.namespace("a")
+    state.guard_call()
+    namespace.add_many(keys)
+    namespace.put("b", 1)
+    namespace.delete("c")
+    state.undo_call()
+    assert dict(namespace.items()) == {} == dict(state.items())
+    namespace.add_many([*keys, *keys])
+    state.add_many(keys)
+    await checkpoint(state, 0)
+    namespace.add_many([*keys, "new"])
+    assert dict(namespace.items()) == {**dict.fromkeys(keys, 3), "new": 1}
+    await checkpoint(state, 1)
+    await state.fold()
+    found = await restarted(store, 1, place)
+    found.namespace("a").add_many(["newer", "a"])
+    assert dict(found.namespace("a").items()) == {**dict.fromkeys(keys, 3), "new": 1, "newer": 1, "a": 4}
+    assert dict(found.items()) == dict.fromkeys(keys, 1)

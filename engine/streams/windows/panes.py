@@ -7,8 +7,9 @@ change stay: `EMITTED` holds, while a close takes more than one slice, the end o
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from engine.errors import EngineBug
 from engine.streams.times import FIRST, INFINITY
@@ -22,6 +23,9 @@ from engine.streams.windows.specs import Calendar, Sliding
 EMITTED: Final = "emitted"
 SLICE: Final = 2000
 """Results of one slice of a close."""
+
+
+_windowed: Final = cast("Callable[[tuple[Any, ...]], Windowed[Any, Any]]", partial(tuple.__new__, Windowed))  # in C
 
 
 def _same(value: Any) -> Any:
@@ -149,6 +153,7 @@ class TimeWindows:
 
     def _close_plain(self, size: int) -> Iterator[list[Any]]:
         result, decode = self._aggregate.result, self._decode
+        plain = self._aggregate.counts
         while self._panes and (end := self._spec.last_end(pane := self._panes[0])) <= self.watermark:
             namespace = self._state.namespace(pane)
             items = iter(namespace.items())
@@ -160,7 +165,10 @@ class TimeWindows:
                         namespace.delete(key)
                 else:
                     self._drop(pane)
-                yield [Windowed(key, pane, end, result(decode(value))) for key, value in part]
+                if plain:
+                    yield [_windowed((key, pane, end, value)) for key, value in part]
+                else:
+                    yield [_windowed((key, pane, end, result(decode(value)))) for key, value in part]
                 part = following
             if pane in self._known:
                 self._drop(pane)
@@ -189,7 +197,7 @@ class TimeWindows:
         for start, end in self._due_windows():
             for key, acc in self._merged(start, end):
                 if before.get(key, FIRST) < end:
-                    yield Windowed(key, start, end, result(acc))
+                    yield _windowed((key, start, end, result(acc)))
 
     def _final(self, part: list[Windowed[Any, Any]]) -> list[Any]:
         """Return what is given for the results of a slice."""

@@ -1,0 +1,42 @@
+"""Windows by event time."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from bench.registry.runs import new_run
+from bench.work import Peer, Run, Work
+
+ROWS: Final = {"rows": 2_000_000, "keys": 100_000, "rows_per_second": 10_000}
+"""A key comes six times in a window of a minute."""
+DENSE_ROWS: Final = {"rows": 2_000_000, "keys": 1_000, "rows_per_second": 20_000}
+"""The rows of a second of event time are 20 times its results, so the time of rows is compared, and not that of results."""
+FEW_ROWS: Final = {"rows": 60_000, "keys": 1_000, "rows_per_second": 100}
+SECS: Final = 60
+BATCH: Final = 256
+
+
+def _own(kind: str, rows: Mapping[str, int] = ROWS) -> Run:
+    arguments: dict[str, Any] = {"kind": kind, **rows}
+    return new_run("bench.streams.rate:measure", FEW_ROWS, timeout_secs=600, **arguments)
+
+
+def _count(kind: str, keys: str) -> Work:
+    arguments: dict[str, Any] = {"window_secs": SECS, "batch": BATCH, **ROWS}
+    run = new_run("bench.peers.bytewax_windows:measure", FEW_ROWS, package="compare/bytewax", timeout_secs=600, **arguments)
+    peer = Peer("bytewax", "count_window with an EventClock, batches of 256, a snapshot every second; one worker", run)
+    summary = f"counts of 100,000 keys per minute of event time, exactly once in SQLite, keys by {keys}"
+    return Work("streams", f"windows-{kind}", summary, _own(kind), unit="row", peers=(peer,))
+
+
+STREAMS: Final = (
+    _count("field", "field name"),
+    _count("lambda", "lambda"),
+    Work(
+        "streams",
+        "windows-sliding",
+        "sums of 60 s every second, exactly once in SQLite, beside sums of tumbling windows",
+        _own("sliding", DENSE_ROWS),
+        unit="row",
+        peers=(Peer("tumbling", "windows of 60 s that do not overlap", _own("sum", DENSE_ROWS)),),
+    ),
+)
