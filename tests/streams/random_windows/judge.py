@@ -3,6 +3,7 @@
 import ast
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from engine.streams.windows import Calendar, Session
@@ -149,7 +150,7 @@ def _judge_sessions(plan: Plan, found: Mapping[tuple[Any, int], tuple[int, Any]]
         if own != {(key, start): (end, value)}:
             yield f"the session {key!r} from {start} to {end} has {value}, which are {own}"
     spans = sorted((key, start, end) for (key, start), (end, _) in found.items())
-    for (key, start, end), (other, following, _) in zip(spans, spans[1:], strict=False):
+    for (key, start, end), (other, following, _) in pairwise(spans):
         both = {*found[key, start][1], *found[other, following][1]}
         if key == other and following < end and not both & plan.unbound:
             yield f"the sessions of {key!r} from {start} and {following} are one"

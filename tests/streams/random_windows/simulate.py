@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from engine.checkpoint.checkpoints import LEDGER
 from engine.checkpoint.machine import Record
 from engine.names import CHECKPOINT_COMPONENT
 from engine.state.codec import DELETED, MessagePack
