@@ -42,11 +42,7 @@ class TaskWatermark:
     """
 
     def __init__(self, senders: Iterable[int], sources: Mapping[int, frozenset[int]] = MappingProxyType({})) -> None:
-<<<<<<< HEAD
-        """senders: ids of the tasks that send marks to this one. sources: those behind each of them. A source itself need not have any."""
-=======
         """senders: ids of the tasks that send marks to this one. sources: those behind each of them, which a source need not have."""
->>>>>>> drive
         self.marks: Final = dict.fromkeys(senders, Mark(NO_WATERMARK, True))
         self.mark = Mark(NO_WATERMARK, True)
         groups: dict[frozenset[int], list[int]] = {}
