@@ -1,8 +1,8 @@
 """Visits of pages in ten-minute windows and sessions, by event time, exactly once into SQLite.
 
 Reads JSON lines, counts the visits of each page in windows of ten minutes, finds the sessions of each user, keeps late rows apart, and
-compares everything with a plain computation: `python examples/page_visits.py FILE`. Kill it at any time and start it again: the result is the
-same.
+compares the windows with a plain count: `python examples/page_visits.py FILE DATABASE`. Kill it at any time and start it again: the result
+is the same.
 """
 
 import asyncio
@@ -34,6 +34,11 @@ def parse(line: dict[str, Any]) -> Visit:
     return Visit(line["user"], line["page"], datetime.fromisoformat(line["at"]))
 
 
+def key_of(row: Windowed[str, int]) -> str:
+    """Return the key of a result in its table."""
+    return f"{row.key} {row.start:%FT%T}"
+
+
 def page_visits(file: str, database: str) -> Flow:
     """Return the flow over a file of visits."""
     flow = Flow("page-visits", Config(state_provider=f"sqlite:///{database}.state"))
@@ -42,8 +47,8 @@ def page_visits(file: str, database: str) -> Flow:
     pages = visits.key_by("page").window(tumbling(minutes(10))).count(name="pages", parallelism=2)
     trips = visits.key_by("user").window(session(gap=minutes(30))).count(name="trips")
     for name, windows in (("pages", pages), ("trips", trips)):
-        put = Put[Windowed[str, int]](SqliteValues(database, name), key=lambda row: f"{row.key} {row.start:%FT%T}", value=lambda row: row.value)
-        windows.sink(f"{name}-table", put)
+        table = Put[Windowed[str, int]](SqliteValues(database, name), key=key_of, value=lambda row: row.value)
+        windows.sink(f"{name}-table", table)
     pages.late.sink("late", lambda late: print(f"late by {late.late_by}: {late.row}"))
     return flow
 

@@ -15,8 +15,7 @@ from engine.event_time import END_OF_TIME, NO_WATERMARK, EventTime
 from engine.streams import Flow, Late, Windowed, json_of, minutes, seconds, tumbling
 from engine.testing import Capture, Events, KillTask, replaced, run_topology
 
-SECS = EventTime("at", unit="s")
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+SECS, NOON = EventTime("at", unit="s"), datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 class Show(Bolt):
@@ -397,6 +396,5 @@ def test_a_replaced_source_needs_the_field_of_the_times() -> None:
     builder = TopologyBuilder("events")
     builder.set_spout("source", Events("at", event_time=SECS))
     builder.set_bolt("sink", Capture()).shuffle_grouping("source")
-    topology = builder.build()
     with pytest.raises(TopologyError, match="spout 'source': stream 'default' has no field 'at' with the event time"):
-        replaced(topology, "source", Events("page"))
+        replaced(builder.build(), "source", Events("page"))
