@@ -269,14 +269,14 @@ class BoltExecutor(Executor):
                 order.done.set_result(None)
 
     async def _serve(self) -> None:
-        variables = self.variables
+        variables, has_marks = self.variables, bool(self.watermark.marks)
         while self._is_serving and self.variables is variables:
             if self.orders:
                 await self._carry_out(self.orders.take())
-            elif self.core.marks and (due := await self._take_due_marks()):
+            elif has_marks and self.core.marks and (due := await self._take_due_marks()):
                 for mark in due:
                     self._note_mark(mark)
-            elif self._owes_mark and not self.core.is_gated:
+            elif has_marks and self._owes_mark and not self.core.is_gated:
                 await self._pass_mark_on(self.watermark.mark)
             elif self.calls.one_by_one:
                 await self._turn_by_calls()
