@@ -25,7 +25,7 @@ source.event_time(lambda click: click.att)  # error: att
 timed = source.event_time("at", unit="ms")
 timed.window(tumbling(minutes(1)))  # error: window
 pages = timed.key_by(lambda click: click.page)
-pages.window("1 minute")  # error: overload
+pages.window("1 minute")  # error: overload|parameter "spec"
 counts = pages.window(tumbling(minutes(1))).count(name="counts")
 counts.map(lambda row: row.valeu)  # error: valeu
 counts.map(lambda row: row.value.upper())  # error: upper
