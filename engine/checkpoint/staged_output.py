@@ -4,7 +4,8 @@ The output of a task is stored in the form of a delta, and counts if the record 
 is published. So it does not matter with which parallelism the next run continues.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -94,7 +95,8 @@ class StagedOutputs:
             return  # the write of an older round may be repeated for long, and what it would stage may be published already
         self._rounds[output.task_index] = output.round
         self._unpublished[output.task_index] = output
-        await self._stores[output.task_index].stage(output.txid, output.round, _each(output.blobs or (NOTHING,)))
+        async with aclosing(_each(output.blobs or (NOTHING,))) as blobs:
+            await self._stores[output.task_index].stage(output.txid, output.round, blobs)
 
     def of(self, task_index: int) -> StagedTask:
         """Return the output of a task as it is to be published."""
@@ -144,7 +146,7 @@ async def open_outputs(
     return found
 
 
-async def _each(blobs: Sequence[bytes]) -> AsyncIterator[bytes]:
+async def _each(blobs: Sequence[bytes]) -> AsyncGenerator[bytes, None]:
     for blob in blobs:
         yield blob
 

@@ -1,4 +1,4 @@
-"""Event time: the settings of a source, and the decisions about watermarks, as plain objects (ET-1 to ET-5).
+"""Event time: the settings of a source, and the decisions about watermarks, as plain objects (ET-1 to ET-6).
 
 A watermark W = t says that no later row on time has a time before t. Times are microseconds since 1970.
 """

@@ -9,7 +9,8 @@ an older version has written.
 """
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from itertools import islice
 from typing import Final, Protocol
 from zlib import crc32
@@ -149,7 +150,7 @@ class ComponentSeal:
         """Return stored rows without their checksums."""
         return [Row(slot, key, self.open_value(slot, key, stored)) for slot, key, stored in rows]
 
-    async def seal_blobs(self, blobs: AsyncIterable[bytes], task_index: int, txid: int, round_: int) -> AsyncIterator[bytes]:
+    async def seal_blobs(self, blobs: AsyncIterable[bytes], task_index: int, txid: int, round_: int) -> AsyncGenerator[bytes, None]:
         """Yield the blobs of a delta with checksums."""
         waiting: bytes | None = None
         number = 0
@@ -211,12 +212,14 @@ class _SealsDeltas:
         await self._store.drop_prefixes(prefixes)
 
     async def stage(self, txid: int, round_: int, blobs: AsyncIterable[bytes]) -> None:
-        await self._store.stage(txid, round_, self._seal.seal_blobs(blobs, self._task_index, txid, round_))
+        async with aclosing(self._seal.seal_blobs(blobs, self._task_index, txid, round_)) as sealed:
+            await self._store.stage(txid, round_, sealed)
 
     async def fold(self, rows: AsyncIterable[list[Row]], upto_txid: int) -> None:
-        await self._store.fold(self._sealed_rows(rows), upto_txid)
+        async with aclosing(self._sealed_rows(rows)) as sealed:
+            await self._store.fold(sealed, upto_txid)
 
-    async def _sealed_rows(self, rows: AsyncIterable[list[Row]]) -> AsyncIterator[list[Row]]:
+    async def _sealed_rows(self, rows: AsyncIterable[list[Row]]) -> AsyncGenerator[list[Row], None]:
         async for chunk in rows:
             yield self._seal.seal_rows(chunk)
 

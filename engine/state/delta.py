@@ -5,7 +5,8 @@ A blob of namespaces has None, and a list of parts: a name, whether the namespac
 """
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Iterator
+from contextlib import aclosing
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -171,7 +172,8 @@ async def fold_committed(
         if prefixes and store.drops_prefixes:
             await store.drop_prefixes(list(prefixes))
             prefixes = set()
-        await store.fold(_with_deletions(store, prefixes, changed_rows(changes, codec, slot_of)), committed_txid)
+        async with aclosing(changed_rows(changes, codec, slot_of)) as changed, aclosing(_with_deletions(store, prefixes, changed)) as rows:
+            await store.fold(rows, committed_txid)
     if any(delta.txid > committed_txid for delta in staged):
         await store.drop(committed_txid)
 
@@ -203,13 +205,14 @@ async def committed_rows(
     Of a dropped namespace, only the keys that were put later are among them. `merged_committed` also returns the drops.
     """
     changes, slots = await merged_committed(staged, codec, place, is_committed, committed_txid)
-    async for rows in changed_rows(changes, codec, SlotOf(place, slots)):
-        yield rows
+    async with aclosing(changed_rows(changes, codec, SlotOf(place, slots))) as changed:
+        async for rows in changed:
+            yield rows
 
 
 async def changed_rows(
     changes: Changes, codec: Codec, slot_of: Callable[[Any], int], size: int = ROWS_PER_CHUNK
-) -> AsyncIterator[list[Row]]:
+) -> AsyncGenerator[list[Row], None]:
     """Yield a row for each changed key, also for deleted keys, but none for the other keys of a dropped namespace."""
     key_codec, rows = MessagePack(), list[Row]()
     for name, _, layer in changes.parts():
@@ -226,27 +229,29 @@ async def changed_rows(
         await asyncio.sleep(0)
 
 
-async def _with_deletions(store: TaskStore, prefixes: Collection[bytes], rows: AsyncIterable[list[Row]]) -> AsyncIterator[list[Row]]:
+async def _with_deletions(store: TaskStore, prefixes: Collection[bytes], rows: AsyncIterable[list[Row]]) -> AsyncGenerator[list[Row], None]:
     """Yield deletions of all stored rows with the prefixes, then the rows, each key once."""
     if prefixes:
         changed = [row async for chunk in rows for row in chunk]
         known = {row[:2] for row in changed}
-        async for some in deletions(store, prefixes):
-            yield [row for row in some if row[:2] not in known]
+        async with aclosing(deletions(store, prefixes)) as deleted:
+            async for some in deleted:
+                yield [row for row in some if row[:2] not in known]
         yield changed
         return
     async for chunk in rows:
         yield chunk
 
 
-async def deletions(store: TaskStore, prefixes: Collection[bytes]) -> AsyncIterator[list[Row]]:
+async def deletions(store: TaskStore, prefixes: Collection[bytes]) -> AsyncGenerator[list[Row], None]:
     """Yield a deletion for each stored row whose key has one of the prefixes, for a store that cannot delete them all at once."""
-    async for stored in _stored_rows(store):
-        yield [Row(slot, key, None) for slot, key, _ in stored if stored_prefix(key) in prefixes]
-        await asyncio.sleep(0)
+    async with aclosing(_stored_rows(store)) as chunks:
+        async for stored in chunks:
+            yield [Row(slot, key, None) for slot, key, _ in stored if stored_prefix(key) in prefixes]
+            await asyncio.sleep(0)
 
 
-async def _stored_rows(store: TaskStore) -> AsyncIterator[list[Row]]:
+async def _stored_rows(store: TaskStore) -> AsyncGenerator[list[Row], None]:
     if isinstance(store, LookupStore):
         scanned = store.scan()
         while rows := list(islice(scanned, ROWS_PER_CHUNK)):

@@ -16,7 +16,8 @@ namespace is a mark in them: what is older does not count.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, Final, Generic, TypeVar, cast
@@ -275,7 +276,8 @@ class LayeredState(LayeredKeys, KeyValueState[K, V], Generic[K, V]):
                 return
             self.staged_bytes = 0
             if frozen.changes:
-                await self._store.stage(frozen.txid, frozen.round, self._blobs(frozen.changes))
+                async with aclosing(self._blobs(frozen.changes)) as blobs:
+                    await self._store.stage(frozen.txid, frozen.round, blobs)
             frozen.written = True
 
     async def prepare_commit(self, txid: int) -> None:
@@ -494,7 +496,8 @@ class LayeredState(LayeredKeys, KeyValueState[K, V], Generic[K, V]):
             dropped = {prefix_of(name) for name in self._folding.dropped()}
             if dropped and self._store.drops_prefixes:
                 await self._store.drop_prefixes(list(dropped))
-            await self._store.fold(self._rows_of(self._folding), self._folding_upto)
+            async with aclosing(self._rows_of(self._folding)) as rows:
+                await self._store.fold(rows, self._folding_upto)
             await self._move_folded()
 
     async def close(self, *, fold: bool = True) -> None:
@@ -559,7 +562,7 @@ class LayeredState(LayeredKeys, KeyValueState[K, V], Generic[K, V]):
                     keys._holds_all = False
             await asyncio.sleep(0)
 
-    async def _blobs(self, changes: Changes) -> AsyncIterator[bytes]:
+    async def _blobs(self, changes: Changes) -> AsyncGenerator[bytes, None]:
         """Yield the blobs of changes, with turns of the event loop in between."""
         access = self._access
         try:
@@ -570,23 +573,25 @@ class LayeredState(LayeredKeys, KeyValueState[K, V], Generic[K, V]):
         except Unencodable as error:
             raise not_stored(f"{self.place.component_id!r}: a value", self._codec, error) from None
 
-    async def _rows_of(self, changes: Changes) -> AsyncIterator[list[Row]]:
+    async def _rows_of(self, changes: Changes) -> AsyncGenerator[list[Row], None]:
         deleted = () if self._store.drops_prefixes else changes.dropped()
         for source in (self._deletions(changes, deleted), changed_rows(changes, self._codec, self._access.slot_of, ROWS_PER_TURN)):
-            async for rows in source:
-                if rows:
-                    yield rows
-                await asyncio.sleep(0)
-                if self._frozen is not None:
-                    async with self._frozen.lock:  # a delta that is being written has priority, because the commit waits for it
-                        pass
+            async with aclosing(source):
+                async for rows in source:
+                    if rows:
+                        yield rows
+                    await asyncio.sleep(0)
+                    if self._frozen is not None:
+                        async with self._frozen.lock:  # a delta that is being written has priority, because the commit waits for it
+                            pass
 
-    async def _deletions(self, changes: Changes, dropped: Iterable[Name]) -> AsyncIterator[list[Row]]:
+    async def _deletions(self, changes: Changes, dropped: Iterable[Name]) -> AsyncGenerator[list[Row], None]:
         """Yield deletions of the stored keys of dropped namespaces, without those that have changed since."""
         layers = {prefix_of(name): changes.namespaces[name].layer for name in dropped}
         if layers and self._access.lookup is not None:
-            async for rows in deletions(self._access.lookup, layers):
-                yield [row for row in rows if self._access.stored_key(row.key, row.slot)[1] not in layers[stored_prefix(row.key)]]
+            async with aclosing(deletions(self._access.lookup, layers)) as found:
+                async for rows in found:
+                    yield [row for row in rows if self._access.stored_key(row.key, row.slot)[1] not in layers[stored_prefix(row.key)]]
             return
         encode, slot_of = self._access.key_codec.encode, self._access.slot_of
         for prefix, layer in layers.items():

@@ -27,11 +27,7 @@ class _CallsAsync:
     async def prepare(self) -> None:
         """Make the instance of the user's class."""
         self._open = OpenCalls(self.context)
-        try:
-            self.call = await self._open.function_of(self._given)
-        except BaseException:
-            await self._open.close()
-            raise
+        self.call = await self._open.function_of(self._given)
 
     async def cleanup(self) -> None:
         """End the instance of the user's class."""

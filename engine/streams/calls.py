@@ -66,10 +66,20 @@ class OpenCalls:
         self._ends = AsyncExitStack()
 
     async def function_of(self, call: Call) -> Callable[..., Any]:
-        """Return the function to call. Of a class, make an instance, give it the `context`, and await its `prepare`."""
+        """Return the function to call. Of a class, make an instance, give it the `context`, and await its `prepare`.
+
+        If that fails, the earlier instances are closed, because nobody closes a task that has not begun.
+        """
         if not call.is_class:
             function: Callable[..., Any] = call.given
             return function
+        try:
+            return await self._instance_of(call)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _instance_of(self, call: Call) -> Callable[..., Any]:
         instance = call.given()
         instance.context = self._context
         if hasattr(instance, "prepare"):

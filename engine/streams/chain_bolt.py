@@ -139,11 +139,7 @@ class RunsChain:
     async def prepare(self) -> None:
         """Make the instances of the user's classes."""
         self._open = OpenCalls(self.context)
-        try:
-            functions = {id(call): await self._open.function_of(call) for call in self._segment.calls()}
-        except BaseException:
-            await self._open.close()
-            raise
+        functions = {id(call): await self._open.function_of(call) for call in self._segment.calls()}
         self.live = LiveSegment(self._segment, functions, names_stage=self._segment.stages() > 1)
         if self._segment.stages() > 1:
             self.live.count_rows(lambda stage: self.context.counter(STAGE_ROWS, stage=stage))

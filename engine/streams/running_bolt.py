@@ -36,12 +36,8 @@ class RunningBolt(StatefulBurstBolt):
 
     async def prepare(self) -> None:
         self._open = OpenCalls(self.context)
-        try:
-            call = self._plan.call
-            self.aggregate: Aggregate = self._plan.live(None if call is None else await self._open.function_of(call))
-        except BaseException:
-            await self._open.close()
-            raise
+        call = self._plan.call
+        self.aggregate: Aggregate = self._plan.live(None if call is None else await self._open.function_of(call))
         self._counts = self._plan.kind is Count
 
     async def cleanup(self) -> None:

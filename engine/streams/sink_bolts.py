@@ -20,11 +20,7 @@ class SinkBolt(BasicBolt):
 
     async def prepare(self) -> None:
         self._open = OpenCalls(self.context)
-        try:
-            self.call = await self._open.function_of(self._given)
-        except BaseException:
-            await self._open.close()
-            raise
+        self.call = await self._open.function_of(self._given)
 
     async def cleanup(self) -> None:
         await self._open.close()

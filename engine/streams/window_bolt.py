@@ -68,11 +68,7 @@ class WindowBolt(StatefulBurstBolt):
     async def prepare(self) -> None:
         self._open = OpenCalls(self.context)
         plan = self._stage.aggregate
-        try:
-            function = None if plan.call is None else await self._open.function_of(plan.call)
-        except BaseException:
-            await self._open.close()
-            raise
+        function = None if plan.call is None else await self._open.function_of(plan.call)
         self._aggregate = plan.live(function)
         self._late = self.context.counter(LATE_ROWS)
 
