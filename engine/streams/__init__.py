@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from engine.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from engine.streams.aggregates import Aggregate
     from engine.streams.arguments import RowCall, SinkOptions, StageOptions, TimeSettings
     from engine.streams.flow import Flow, SourceOptions
     from engine.streams.json_rows import JsonOf, json_of
@@ -24,11 +25,12 @@ if TYPE_CHECKING:
         merge,
     )
     from engine.streams.times import days, hours, milliseconds, minutes, seconds
-    from engine.streams.windows import Aggregate, Late, Windowed, calendar, session, sliding, tumbling
+    from engine.streams.windows import Late, Windowed, calendar, session, sliding, tumbling
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
+            "engine.streams.aggregates": "Aggregate",
             "engine.streams.arguments": "RowCall SinkOptions StageOptions TimeSettings",
             "engine.streams.flow": "Flow SourceOptions",
             "engine.streams.json_rows": "JsonOf json_of",
@@ -37,7 +39,7 @@ else:
             "engine.streams.streams": "KeyedStream RevisedStage RevisedStream RevisedWindowedStage RevisedWindowedStream Sink Stage Stream "
             "WindowedStage WindowedStream merge",
             "engine.streams.times": "days hours milliseconds minutes seconds",
-            "engine.streams.windows": "Aggregate Late Windowed calendar session sliding tumbling",
+            "engine.streams.windows": "Late Windowed calendar session sliding tumbling",
         },
     )
 

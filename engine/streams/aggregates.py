@@ -1,28 +1,72 @@
-"""Reductions of the rows of one key to a value: `initial`, `add`, `merge` and `result`, and the form in which a state keeps it."""
+"""How the rows of one key become a value, running or in a window, and the form in which a state keeps the value."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
+from engine.errors import FatalError
 from engine.streams.calls import Call
-from engine.streams.shapes import as_stored, converter
+from engine.streams.shapes import Misfit, as_stored, converter, type_name
+
+Row = TypeVar("Row")
+Acc = TypeVar("Acc")
+Out = TypeVar("Out")
+REMEDY: Final = "Give the stage another name, or remove its state: python -m engine state remove."
 
 
-class Aggregate:
-    """Reduces rows. A value between two rows is `None` before the first one."""
+class Aggregate(Generic[Row, Acc, Out]):
+    """Base class of the user's aggregates. No method may change its arguments, because an accumulator lies in the state.
+
+    `merge` must be associative, and its first argument covers the earlier rows of a sliding window.
+
+    >>> class Longest(Aggregate[str, str, int]):
+    ...     def initial(self): return ""
+    ...     def add(self, acc, row): return max(acc, row, key=len)
+    ...     def merge(self, a, b): return max(a, b, key=len)
+    ...     def result(self, acc): return len(acc)
+    >>> Longest().result(Longest().add("", "word"))
+    4
+    """
+
+    def initial(self) -> Acc:
+        """Return the accumulator of no rows."""
+        raise NotImplementedError
+
+    def add(self, acc: Acc, row: Row) -> Acc:
+        """Return the accumulator with one more row."""
+        raise NotImplementedError
+
+    def merge(self, a: Acc, b: Acc) -> Acc:
+        """Return the accumulator of the rows of both."""
+        raise NotImplementedError
+
+    def result(self, acc: Acc) -> Out:
+        """Return what a closed window gives out."""
+        raise NotImplementedError
+
+
+class Reduction:
+    """Reduces the rows of a key to a value, which is None before the first one. No method changes its arguments."""
 
     kind: ClassVar[str]
     """Name of the method of the stream. It is stored, because values of another kind would mean nothing."""
+    counts: ClassVar[bool] = False
+    """True: the value is the number of rows, so a burst is one `add_many` of the state."""
     keeps_rows: ClassVar[bool] = False
     """True: the value has rows, which are stored as their fields."""
 
-    def __init__(self, function: Callable[..., Any] | None) -> None:
+    def __init__(self, function: Callable[..., Any] | None = None, stage: str = "") -> None:
         self.function: Any = function
-        self._load = converter(Any, "stored")
+        self.stage = stage
+        self.set_row_type(Any)
 
     def set_row_type(self, row_type: Any) -> None:
         """Set the type of the rows that a stored value has."""
-        self._load = converter(row_type, "stored")
+        self._row_type = row_type
+        self._load = converter(self._type_of_value(row_type), "stored")
+
+    def _type_of_value(self, row_type: Any) -> Any:
+        return row_type
 
     def add(self, value: Any, row: Any) -> Any:
         """Return the value with one more row."""
@@ -41,14 +85,23 @@ class Aggregate:
         return as_stored(value) if self.keeps_rows else value
 
     def loaded(self, stored: Any) -> Any:
-        """Return the value of a stored form. Raises Misfit if its rows are of another type."""
-        return self._load(stored) if self.keeps_rows else stored
+        """Return the value of a stored form. Raises FatalError if its rows are of another type."""
+        if not self.keeps_rows:
+            return stored
+        try:
+            return self._load(stored)
+        except Misfit as error:
+            row_type = type_name(self._row_type)
+            text = f"stage {self.stage!r} has stored {_version(stored)}, which is no {row_type} now: {error}"
+            hint = f"Give a new field of {row_type} a default, and keep the types of its fields. {REMEDY}"
+            raise FatalError(text, hint=hint) from None
 
 
-class Count(Aggregate):
+class Count(Reduction):
     """The number of rows."""
 
     kind = "count"
+    counts = True
 
     def add(self, value: int | None, row: Any) -> int:
         return (value or 0) + 1
@@ -57,7 +110,7 @@ class Count(Aggregate):
         return value + other
 
 
-class Reduce(Aggregate):
+class Reduce(Reduction):
     """Rows reduced to one by the user's function."""
 
     kind = "reduce"
@@ -70,7 +123,7 @@ class Reduce(Aggregate):
         return self.function(value, other)
 
 
-class Sum(Aggregate):
+class Sum(Reduction):
     """The sum of a number of each row."""
 
     kind = "sum"
@@ -83,7 +136,7 @@ class Sum(Aggregate):
         return value + other
 
 
-class Mean(Aggregate):
+class Mean(Reduction):
     """The mean of a number of each row. Its value is (sum, number of rows)."""
 
     kind = "mean"
@@ -99,7 +152,7 @@ class Mean(Aggregate):
         return value[0] / value[1]
 
 
-class Min(Aggregate):
+class Min(Reduction):
     """The least value of each row."""
 
     kind = "min"
@@ -112,7 +165,7 @@ class Min(Aggregate):
         return other if other < value else value
 
 
-class Max(Aggregate):
+class Max(Reduction):
     """The greatest value of each row."""
 
     kind = "max"
@@ -125,7 +178,7 @@ class Max(Aggregate):
         return other if other > value else value
 
 
-class MaxBy(Aggregate):
+class MaxBy(Reduction):
     """The row with the greatest value. Of equal ones the first."""
 
     kind = "max_by"
@@ -138,14 +191,14 @@ class MaxBy(Aggregate):
         return other if self.function(other) > self.function(value) else value
 
 
-class Collect(Aggregate):
+class Collect(Reduction):
     """All rows, in a list."""
 
     kind = "collect"
     keeps_rows = True
 
-    def set_row_type(self, row_type: Any) -> None:
-        super().set_row_type(list[row_type])
+    def _type_of_value(self, row_type: Any) -> Any:
+        return list[row_type]
 
     def add(self, value: list[Any] | None, row: Any) -> list[Any]:
         return [*(value or ()), row]
@@ -154,8 +207,8 @@ class Collect(Aggregate):
         return value + other
 
 
-class Custom(Aggregate):
-    """An aggregate of the user (`engine.streams.Aggregate`). Its accumulators are values that a state can store."""
+class Custom(Reduction):
+    """The user's aggregate. Its accumulators are values that a state can store."""
 
     kind = "aggregate"
 
@@ -169,18 +222,26 @@ class Custom(Aggregate):
         return self.function.result(value)
 
 
-@dataclass(frozen=True, slots=True)
-class AggregatePlan:
-    """An aggregate before it has a task. It can be pickled if the user's function can."""
+def _version(value: Any) -> str:
+    """Return the fields of a stored row with their types."""
+    row = value[0] if isinstance(value, list) and value else value
+    if not isinstance(row, dict):
+        return f"a {type(row).__name__}"
+    return f"a row with {', '.join(f'{name}: {type(each).__name__}' for name, each in row.items())}"
 
-    kind: type[Aggregate]
+
+@dataclass(frozen=True, slots=True)
+class ReductionPlan:
+    """A reduction before it has a task. It can be pickled if the user's function can."""
+
+    kind: type[Reduction]
     call: Call | None
     row_type: Any = None
     """Type of the rows that the value keeps. None: unknown."""
 
-    def live(self, function: Callable[..., Any] | None) -> Aggregate:
-        """Return the aggregate of a task that calls this function."""
-        made = self.kind(function)
+    def live(self, function: Callable[..., Any] | None, stage: str) -> Reduction:
+        """Return the reduction of a task of this stage, which calls this function."""
+        made = self.kind(function, stage)
         if self.row_type is not None:
             made.set_row_type(self.row_type)
         return made

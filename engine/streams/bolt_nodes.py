@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from engine.streams.aggregates import AggregatePlan
+from engine.streams.aggregates import ReductionPlan
 from engine.streams.async_bolts import AsyncStage
 from engine.streams.calls import Call
 from engine.streams.graph import LATE, BoltNode, Layout, StepNode, Wired
@@ -38,14 +38,14 @@ class RunningNode(BoltNode):
 
     keeps_state: ClassVar[bool] = True
     makes_revisions: ClassVar[bool] = True
-    aggregate: AggregatePlan
+    reduction: ReductionPlan
 
     @property
     def default_name(self) -> str:
-        return self.aggregate.kind.kind
+        return self.reduction.kind.kind
 
     def factory(self, stage: str, inputs: Sequence[Wired]) -> RunningStage:
-        return RunningStage(stage, self.aggregate, self.layout([inputs[0].layout]))
+        return RunningStage(stage, self.reduction, self.layout([inputs[0].layout]))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -54,15 +54,15 @@ class WindowNode(BoltNode):
 
     keeps_state: ClassVar[bool] = True
     spec: WindowSpec
-    aggregate: AggregatePlan
+    reduction: ReductionPlan
     updates: Updates = NO_UPDATES
 
     @property
     def default_name(self) -> str:
-        return f"{self.aggregate.kind.kind}-in-{type(self.spec).__name__.lower()}"
+        return f"{self.reduction.kind.kind}-in-{type(self.spec).__name__.lower()}"
 
     def factory(self, stage: str, inputs: Sequence[Wired]) -> WindowStage:
-        return WindowStage(stage, self.spec, self.aggregate, self.updates)
+        return WindowStage(stage, self.spec, self.reduction, self.updates)
 
     def layout(self, inputs: Sequence[Layout]) -> Layout:
         return (ROW, TIME)

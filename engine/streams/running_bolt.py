@@ -2,21 +2,18 @@
 
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from engine.api import Burst, Fields
 from engine.checkpoint import StatefulBurstBolt
 from engine.errors import FatalError
 from engine.kernel import named_tuples
 from engine.state import KeyValueState
-from engine.streams.aggregates import Aggregate, AggregatePlan, Count
+from engine.streams.aggregates import REMEDY, Count, Reduction, ReductionPlan
 from engine.streams.calls import OpenCalls
 from engine.streams.chain_bolt import Output, emit_aligned
 from engine.streams.rows import KEY, ROW, TIME, Keyed, Revised
-from engine.streams.shapes import Misfit, type_name
 from engine.streams.steps import Batch
-
-_REMEDY: Final = "Give the stage another name, or remove its state: python -m engine state remove."
 
 
 class RunningBolt(StatefulBurstBolt):
@@ -27,7 +24,7 @@ class RunningBolt(StatefulBurstBolt):
 
     def __init__(self, stage: "RunningStage") -> None:
         self._stage = stage
-        self._plan = stage.aggregate
+        self._plan = stage.reduction
         self._seen: type | None = None
         """Type of the rows, if the flow does not know it."""
         self._output = Output("default", stage.layout)
@@ -37,8 +34,8 @@ class RunningBolt(StatefulBurstBolt):
     async def prepare(self) -> None:
         self._open = OpenCalls(self.context)
         call = self._plan.call
-        self.aggregate: Aggregate = self._plan.live(None if call is None else await self._open.function_of(call))
-        self._counts = self._plan.kind is Count
+        function = None if call is None else await self._open.function_of(call)
+        self.reduction: Reduction = self._plan.live(function, self._stage.name)
 
     async def cleanup(self) -> None:
         await self._open.close()
@@ -52,12 +49,12 @@ class RunningBolt(StatefulBurstBolt):
 
     def execute_many(self, burst: Burst) -> Awaitable[None] | None:
         rows, keys = burst[ROW], burst[KEY]
-        if self._plan.row_type is None and self.aggregate.keeps_rows and self._seen is not type(rows[0]):
+        if self._plan.row_type is None and self.reduction.keeps_rows and self._seen is not type(rows[0]):
             self._seen = type(rows[0])
-            self.aggregate.set_row_type(self._seen)
+            self.reduction.set_row_type(self._seen)
         known = list(dict.fromkeys(keys))
         stored = self.state.get_many(known)
-        if self._counts:
+        if self.reduction.counts:
             results = self._counted(keys, dict(zip(known, stored, strict=True)))
         else:
             results = self._reduced(keys, rows, dict(zip(known, map(self._loaded, stored), strict=True)))
@@ -78,7 +75,7 @@ class RunningBolt(StatefulBurstBolt):
 
     def _reduced(self, keys: list[Any], rows: list[Any], values: dict[Any, tuple[int, Any]]) -> list[Any]:
         """Add each row to the value of its key, and return a revision for each."""
-        add, result = self.aggregate.add, self.aggregate.result
+        add, result = self.reduction.add, self.reduction.result
         revisions, results = [], []
         for key, row in zip(keys, rows, strict=True):
             revision, value = values[key]
@@ -90,7 +87,7 @@ class RunningBolt(StatefulBurstBolt):
         return _revised(keys, results, revisions)
 
     def _stored(self, revisions: int, value: Any) -> Any:
-        return self.aggregate.kind, revisions, self.aggregate.stored(value)
+        return self.reduction.kind, revisions, self.reduction.stored(value)
 
     def _loaded(self, stored: Any) -> tuple[int, Any]:
         """Return the number of revisions of a key, and its value. Raise FatalError for a value of another stage or type."""
@@ -100,15 +97,10 @@ class RunningBolt(StatefulBurstBolt):
             kind, revisions, value = Count.kind, stored, stored
         else:
             kind, revisions, value = stored
-        if kind != self.aggregate.kind:
-            text = f"stage {self._stage.name!r} has stored values of {kind}(), and is {self.aggregate.kind}() now"
-            raise FatalError(text, hint=_REMEDY)
-        try:
-            return revisions, self.aggregate.loaded(value)
-        except Misfit as error:
-            row_type = type_name(self._plan.row_type)
-            text = f"stage {self._stage.name!r} has stored {_version(value)}, which is no {row_type} now: {error}"
-            raise FatalError(text, hint=f"Give a new field of {row_type} a default, and keep the types of its fields. {_REMEDY}") from None
+        if kind != self.reduction.kind:
+            text = f"stage {self._stage.name!r} has stored values of {kind}(), and is {self.reduction.kind}() now"
+            raise FatalError(text, hint=REMEDY)
+        return revisions, self.reduction.loaded(value)
 
 
 def _revised(keys: list[Any], values: list[Any], revisions: list[int]) -> list[Any]:
@@ -116,20 +108,12 @@ def _revised(keys: list[Any], values: list[Any], revisions: list[int]) -> list[A
     return named_tuples(Revised, named_tuples(Keyed, keys, values), revisions, ["early"] * len(keys), [()] * len(keys))
 
 
-def _version(value: Any) -> str:
-    """Return the fields of a stored row with their types."""
-    row = value[0] if isinstance(value, list) and value else value
-    if not isinstance(row, dict):
-        return f"a {type(row).__name__}"
-    return f"a row with {', '.join(f'{name}: {type(each).__name__}' for name, each in row.items())}"
-
-
 @dataclass(frozen=True, slots=True)
 class RunningStage:
     """Factory of the bolts of one running count or reduction."""
 
     name: str
-    aggregate: AggregatePlan
+    reduction: ReductionPlan
     layout: tuple[str, ...]
 
     def create(self) -> RunningBolt:

@@ -8,7 +8,7 @@ from engine.api import BoltFactory
 from engine.api.arguments import checked_count
 from engine.errors import UsageError
 from engine.event_time import EventTime
-from engine.streams.aggregates import AggregatePlan, Collect, Count, Custom, Max, MaxBy, Mean, Min, Reduce, Sum
+from engine.streams.aggregates import Acc, Aggregate, Collect, Count, Custom, Max, MaxBy, Mean, Min, Reduce, ReductionPlan, Sum
 from engine.streams.arguments import (
     RowCall,
     Selected,
@@ -30,7 +30,7 @@ from engine.streams.steps import FilterStep, FlatMapStep, KeyStep, MapStep, Sele
 from engine.streams.times import to_duration_micros
 from engine.streams.tops import Top, no_key, windows_of_results, with_own_window
 from engine.streams.window_bolt import NO_UPDATES, WindowSpec
-from engine.streams.windows import Aggregate, Calendar, Late, Session, Sliding, Updates, Windowed
+from engine.streams.windows import Calendar, Late, Session, Sliding, Updates, Windowed
 from engine.transactional.values import ReduceInto
 
 R_co = TypeVar("R_co", covariant=True)
@@ -39,7 +39,6 @@ Out = TypeVar("Out")
 T = TypeVar("T")
 K = TypeVar("K")
 N = TypeVar("N")
-Acc = TypeVar("Acc")
 
 
 class Stream(Generic[R_co]):
@@ -215,6 +214,7 @@ class Stream(Generic[R_co]):
         node = StepNode(**self._of(name, options), step=step, call=call, title=f"{method}-{call.name}", row_type=row_type)
         return Stage(Port(node), row_type)
 
+
 class Stage(Stream[Out], Generic[In, Out]):
     """The results of a stage, and the rows that it could not process."""
 
@@ -280,47 +280,47 @@ class KeyedStream(Generic[K, R_co]):
 
     def count(self, *, name: str | None = None, **options: Unpack[StageOptions]) -> "RevisedStage[R_co, Keyed[K, int]]":
         """Count the rows of each key. Each row gives the next revision of its key's count, from 1 on."""
-        return self._running(AggregatePlan(Count, None), name, options)
+        return self._running(ReductionPlan(Count, None), name, options)
 
     def reduce(
         self, function: Callable[[R_co, R_co], R_co], *, name: str | None = None, **options: Unpack[StageOptions]
     ) -> "RevisedStage[R_co, Keyed[K, R_co]]":
         """Reduce the rows of each key to one, with an associative function of two rows."""
-        return self._running(AggregatePlan(Reduce, checked_call("reduce", function, arguments=2), self._type), name, options)
+        return self._running(ReductionPlan(Reduce, checked_call("reduce", function, arguments=2), self._type), name, options)
 
     def sum(
         self, of: Callable[[R_co], N], *, name: str | None = None, **options: Unpack[StageOptions]
     ) -> "RevisedStage[R_co, Keyed[K, N]]":
         """Add up a number of each row."""
-        return self._running(AggregatePlan(Sum, checked_call("sum", of)), name, options)
+        return self._running(ReductionPlan(Sum, checked_call("sum", of)), name, options)
 
     def mean(
         self, of: Callable[[R_co], float], *, name: str | None = None, **options: Unpack[StageOptions]
     ) -> "RevisedStage[R_co, Keyed[K, float]]":
         """Return the mean of a number of each row."""
-        return self._running(AggregatePlan(Mean, checked_call("mean", of)), name, options)
+        return self._running(ReductionPlan(Mean, checked_call("mean", of)), name, options)
 
     def min(
         self, of: Callable[[R_co], N], *, name: str | None = None, **options: Unpack[StageOptions]
     ) -> "RevisedStage[R_co, Keyed[K, N]]":
         """Return the least value of the rows."""
-        return self._running(AggregatePlan(Min, checked_call("min", of)), name, options)
+        return self._running(ReductionPlan(Min, checked_call("min", of)), name, options)
 
     def max(
         self, of: Callable[[R_co], N], *, name: str | None = None, **options: Unpack[StageOptions]
     ) -> "RevisedStage[R_co, Keyed[K, N]]":
         """Return the greatest value of the rows."""
-        return self._running(AggregatePlan(Max, checked_call("max", of)), name, options)
+        return self._running(ReductionPlan(Max, checked_call("max", of)), name, options)
 
     def max_by(
         self, of: Callable[[R_co], object], *, name: str | None = None, **options: Unpack[StageOptions]
     ) -> "RevisedStage[R_co, Keyed[K, R_co]]":
         """Return the row with the greatest value. Of equal ones it is the first."""
-        return self._running(AggregatePlan(MaxBy, checked_call("max_by", of), self._type), name, options)
+        return self._running(ReductionPlan(MaxBy, checked_call("max_by", of), self._type), name, options)
 
     def collect(self, *, name: str | None = None, **options: Unpack[StageOptions]) -> "RevisedStage[R_co, Keyed[K, list[R_co]]]":
         """Collect the rows of each key in a list, which grows with every row."""
-        return self._running(AggregatePlan(Collect, None, self._type), name, options)
+        return self._running(ReductionPlan(Collect, None, self._type), name, options)
 
     def through(
         self, bolt: BoltFactory, row_type: type[T], *, name: str | None = None, **options: Unpack[StageOptions]
@@ -348,13 +348,13 @@ class KeyedStream(Generic[K, R_co]):
         """End the stream. All rows of a key go to the same task. See `Stream.sink`."""
         return Stream[R_co](self._port, self._type).sink(name, target, fields=fields, **options)
 
-    def _running(self, aggregate: AggregatePlan, name: str | None, options: Mapping[str, Any]) -> "RevisedStage[Any, Any]":
-        method = aggregate.kind.kind
+    def _running(self, reduction: ReductionPlan, name: str | None, options: Mapping[str, Any]) -> "RevisedStage[Any, Any]":
+        method = reduction.kind.kind
         refuse_revisions(method, self._port)
         if options.get("threads"):
             raise UsageError(f"{method}() has a state, so it takes one burst at a time", hint="Leave threads out.")
         node = RunningNode(
-            graph=self._port.node.graph, inputs=(self._port,), name=name, options=options, aggregate=aggregate, row_type=Revised
+            graph=self._port.node.graph, inputs=(self._port,), name=name, options=options, reduction=reduction, row_type=Revised
         )
         return RevisedStage(Port(node), Revised)
 
@@ -392,7 +392,7 @@ class WindowedStream(Generic[K, R_co]):
 
     def count(self, *, name: str | None = None, **options: Unpack[StageOptions]) -> WindowedStage[R_co, Windowed[K, int]]:
         """Count the rows."""
-        return self._stage(AggregatePlan(Count, None), name, options)
+        return self._stage(ReductionPlan(Count, None), name, options)
 
     def aggregate(
         self, aggregate: Aggregate[R_co, Acc, Out], *, name: str | None = None, **options: Unpack[StageOptions]
@@ -400,52 +400,52 @@ class WindowedStream(Generic[K, R_co]):
         """Aggregate the rows by an object of your own with `initial`, `add`, `merge` and `result`."""
         if not isinstance(aggregate, Aggregate):
             raise UsageError(f"aggregate() takes an Aggregate, not {aggregate!r}", hint="Derive its class from engine.streams.Aggregate.")
-        return self._stage(AggregatePlan(Custom, Call(aggregate)), name, options)
+        return self._stage(ReductionPlan(Custom, Call(aggregate)), name, options)
 
     def reduce(
         self, function: Callable[[R_co, R_co], R_co], *, name: str | None = None, **options: Unpack[StageOptions]
     ) -> WindowedStage[R_co, Windowed[K, R_co]]:
         """Reduce the rows to one, with an associative function of two rows."""
-        return self._stage(AggregatePlan(Reduce, checked_call("reduce", function, arguments=2), self._type), name, options)
+        return self._stage(ReductionPlan(Reduce, checked_call("reduce", function, arguments=2), self._type), name, options)
 
     def sum(
         self, of: Callable[[R_co], N], *, name: str | None = None, **options: Unpack[StageOptions]
     ) -> WindowedStage[R_co, Windowed[K, N]]:
         """Add up a number of each row."""
-        return self._stage(AggregatePlan(Sum, checked_call("sum", of)), name, options)
+        return self._stage(ReductionPlan(Sum, checked_call("sum", of)), name, options)
 
     def mean(
         self, of: Callable[[R_co], float], *, name: str | None = None, **options: Unpack[StageOptions]
     ) -> WindowedStage[R_co, Windowed[K, float]]:
         """Return the mean of a number of each row."""
-        return self._stage(AggregatePlan(Mean, checked_call("mean", of)), name, options)
+        return self._stage(ReductionPlan(Mean, checked_call("mean", of)), name, options)
 
     def min(
         self, of: Callable[[R_co], N], *, name: str | None = None, **options: Unpack[StageOptions]
     ) -> WindowedStage[R_co, Windowed[K, N]]:
         """Return the least value of the rows."""
-        return self._stage(AggregatePlan(Min, checked_call("min", of)), name, options)
+        return self._stage(ReductionPlan(Min, checked_call("min", of)), name, options)
 
     def max(
         self, of: Callable[[R_co], N], *, name: str | None = None, **options: Unpack[StageOptions]
     ) -> WindowedStage[R_co, Windowed[K, N]]:
         """Return the greatest value of the rows."""
-        return self._stage(AggregatePlan(Max, checked_call("max", of)), name, options)
+        return self._stage(ReductionPlan(Max, checked_call("max", of)), name, options)
 
     def max_by(
         self, of: Callable[[R_co], object], *, name: str | None = None, **options: Unpack[StageOptions]
     ) -> WindowedStage[R_co, Windowed[K, R_co]]:
         """Return the row with the greatest value. Of equal ones it is the first."""
-        return self._stage(AggregatePlan(MaxBy, checked_call("max_by", of), self._type), name, options)
+        return self._stage(ReductionPlan(MaxBy, checked_call("max_by", of), self._type), name, options)
 
     def collect(self, *, name: str | None = None, **options: Unpack[StageOptions]) -> WindowedStage[R_co, Windowed[K, list[R_co]]]:
         """Collect the rows in a list."""
-        return self._stage(AggregatePlan(Collect, None, self._type), name, options)
+        return self._stage(ReductionPlan(Collect, None, self._type), name, options)
 
-    def _stage(self, aggregate: AggregatePlan, name: str | None, options: Mapping[str, Any]) -> WindowedStage[Any, Any]:
+    def _stage(self, reduction: ReductionPlan, name: str | None, options: Mapping[str, Any]) -> WindowedStage[Any, Any]:
         for option in ("threads", "processes"):
             if options.get(option):
-                text = f"{aggregate.kind.kind}() in windows acts on watermarks, which reach only a bolt on the event loop"
+                text = f"{reduction.kind.kind}() in windows acts on watermarks, which reach only a bolt on the event loop"
                 raise UsageError(f"{text}, so it takes no {option}", hint=f"Leave {option} out, and raise the parallelism.")
         kind, row_type = (WindowNode, Windowed) if self._updates == NO_UPDATES else (RevisedWindowNode, Revised)
         node = kind(
@@ -454,7 +454,7 @@ class WindowedStream(Generic[K, R_co]):
             name=name,
             options=options,
             spec=self._spec,
-            aggregate=aggregate,
+            reduction=reduction,
             updates=self._updates,
             row_type=row_type,
         )
@@ -516,9 +516,7 @@ class RevisedWindowedStream(Generic[K, R_co]):
         """Return the row with the greatest value. Of equal ones it is the first."""
         return _revised(self._windows.max_by(of, name=name, **options))
 
-    def collect(
-        self, *, name: str | None = None, **options: Unpack[StageOptions]
-    ) -> "RevisedWindowedStage[R_co, Windowed[K, list[R_co]]]":
+    def collect(self, *, name: str | None = None, **options: Unpack[StageOptions]) -> "RevisedWindowedStage[R_co, Windowed[K, list[R_co]]]":
         """Collect the rows in a list."""
         return _revised(self._windows.collect(name=name, **options))
 

@@ -3,7 +3,8 @@
 from typing import Any
 
 from engine.errors import UsageError
-from engine.streams.windows import Aggregate, Calendar, Session, Sliding, Windowed
+from engine.streams.aggregates import Aggregate
+from engine.streams.windows import Calendar, Session, Sliding, Windowed
 
 
 def windows_of_results(spec: Sliding | Calendar | Session) -> Sliding | Calendar:

@@ -10,11 +10,10 @@ from engine.checkpoint import StatefulBurstBolt
 from engine.errors import FatalError
 from engine.kernel import key_group
 from engine.state import KeyValueState, LayeredState
-from engine.streams.aggregates import Aggregate, AggregatePlan, Count
+from engine.streams.aggregates import ReductionPlan
 from engine.streams.calls import OpenCalls
 from engine.streams.graph import LATE
 from engine.streams.rows import KEY, ROW, TIME
-from engine.streams.shapes import Misfit
 from engine.streams.times import FIRST
 from engine.streams.windows import (
     Calendar,
@@ -37,23 +36,6 @@ NO_UPDATES: Final = Updates()
 WindowSpec = Sliding | Calendar | Session
 
 
-class Accumulates:
-    """An aggregate of a flow, as windows use it. The accumulator of no rows is None."""
-
-    def __init__(self, aggregate: Aggregate) -> None:
-        self.counts = type(aggregate) is Count
-        self.add = aggregate.add
-        self.result = aggregate.result
-        self._merge = aggregate.merge
-
-    def initial(self) -> None:
-        """Return the accumulator of no rows."""
-
-    def merge(self, value: Any, other: Any) -> Any:
-        """Return the accumulator of the rows of both."""
-        return other if value is None else value if other is None else self._merge(value, other)
-
-
 class WindowBolt(StatefulBurstBolt):
     """Keeps the open windows of the keys of one task, and emits the result of each key in a window when the watermark closes it."""
 
@@ -67,9 +49,9 @@ class WindowBolt(StatefulBurstBolt):
 
     async def prepare(self) -> None:
         self._open = OpenCalls(self.context)
-        plan = self._stage.aggregate
+        plan = self._stage.reduction
         function = None if plan.call is None else await self._open.function_of(plan.call)
-        self._aggregate = plan.live(function)
+        self._reduction = plan.live(function, self._stage.name)
         self._late = self.context.counter(LATE_ROWS)
 
     async def cleanup(self) -> None:
@@ -85,10 +67,8 @@ class WindowBolt(StatefulBurstBolt):
             self._check(stage)
         closed = min((each[0] for each in stored), default=FIRST)
         watermark = max((each[1] for each in stored), default=FIRST)
-        codec = self._aggregate.stored, self._loaded
-        accumulates: Any = Accumulates(self._aggregate)
         progress, updates = (closed, watermark), self._stage.updates
-        self.keeper = open_keeper(state, self._stage.spec, accumulates, progress=progress, codec=codec, updates=updates)
+        self.keeper = open_keeper(state, self._stage.spec, self._reduction, progress=progress, updates=updates)
         self._stored = self.keeper.progress if stored else None
 
     def execute_many(self, burst: Burst) -> None:
@@ -135,13 +115,6 @@ class WindowBolt(StatefulBurstBolt):
             hint = f"Give the stage another name, or remove its state: python -m engine state remove ... {self._stage.name}."
             raise FatalError(text, hint=hint)
 
-    def _loaded(self, value: Any) -> Any:
-        try:
-            return self._aggregate.loaded(value)
-        except Misfit as error:
-            hint = "Give a new field a default, and keep the types of fields. Or give the stage another name."
-            raise FatalError(f"stage {self._stage.name!r} has stored rows of another type: {error}", hint=hint) from None
-
 
 @lru_cache(maxsize=8)
 def _keys_of_slots(key_groups: int) -> list[int]:
@@ -160,7 +133,7 @@ class WindowStage:
 
     name: str
     spec: WindowSpec
-    aggregate: AggregatePlan
+    reduction: ReductionPlan
     updates: Updates = NO_UPDATES
     layout: tuple[str, ...] = (ROW, TIME)
 
@@ -168,7 +141,7 @@ class WindowStage:
     def description(self) -> str:
         """What the stored windows are."""
         updates = "" if self.updates == NO_UPDATES else f" with {self.updates}"
-        return f"{self.aggregate.kind.kind}() of {self.spec}{updates}"
+        return f"{self.reduction.kind.kind}() of {self.spec}{updates}"
 
     def create(self) -> WindowBolt:
         """Return a new bolt."""

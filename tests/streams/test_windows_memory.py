@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from engine.state.memory import MemoryStore
+from engine.streams.aggregates import Count
 from engine.streams.times import INFINITY
-from engine.streams.windows import Updates, count, open_keeper, session, tumbling
+from engine.streams.windows import Updates, open_keeper, session, tumbling
 from tests.state.states import checkpoint, state_on
 
 KEYS = 20_000
@@ -19,7 +20,7 @@ KEYS = 20_000
 async def bytes_per_key(spec: Any, updates: Updates) -> tuple[float, float]:
     """Return the bytes of one open key with its name, after checkpoints, and at the peak of the close."""
     state = state_on(MemoryStore())
-    keeper = open_keeper(state, spec, count(), updates=updates)
+    keeper = open_keeper(state, spec, Count(), updates=updates)
     gc.collect()
     tracemalloc.start()
     try:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.streams.aggregates import Count, Sum
 from engine.streams.rows import Revised
 from engine.streams.times import FIRST, INFINITY, to_micros
 from engine.streams.windows import (
@@ -18,11 +19,9 @@ from engine.streams.windows import (
     Updates,
     Windowed,
     calendar,
-    count,
     open_keeper,
     session,
     sliding,
-    sum_of,
     tumbling,
 )
 from tests.model.window_model import SessionModel, WindowModel, window_of_calendar, windows_of_time
@@ -74,7 +73,7 @@ class Tasks:
         self.keepers = [self.keeper(state, progress) for state in states]
 
     def keeper(self, state: AnyState, progress: tuple[int, int]) -> Any:
-        return open_keeper(state, self.spec, sum_of(lambda row: row[2]), progress=progress, updates=self.updates)
+        return open_keeper(state, self.spec, Sum(lambda row: row[2]), progress=progress, updates=self.updates)
 
     def add(self, rows: list[tuple[int, int, int]]) -> None:
         for number, keeper in enumerate(self.keepers):
@@ -191,7 +190,7 @@ def drive(data: st.DataObject, spec: Any, model: Any, times: st.SearchStrategy[i
 
 def test_a_burst_in_one_pane_is_one_call_of_the_state() -> None:
     state = MemoryState()
-    keeper = open_keeper(state, tumbling(timedelta(minutes=1)), count())
+    keeper = open_keeper(state, tumbling(timedelta(minutes=1)), Count())
     assert keeper.add_rows(["a", "b"] * 128, list(range(256)), [None] * 256) == []
     assert state.calls == {"add_many": 1}
     assert list(keeper.close(60_000_000)) == [[("a", 0, 60_000_000, 128), ("b", 0, 60_000_000, 128)]]
@@ -200,7 +199,7 @@ def test_a_burst_in_one_pane_is_one_call_of_the_state() -> None:
 def test_a_sliding_window_merges_each_pane_a_few_times_and_not_once_per_window() -> None:
     merges = 0
 
-    class Counted(type(count())):  # type: ignore[misc]
+    class Counted(Count):
         def merge(self, a: int, b: int) -> int:
             nonlocal merges
             merges += 1
@@ -217,7 +216,7 @@ def test_a_sliding_window_merges_each_pane_a_few_times_and_not_once_per_window()
 
 
 def test_the_histogram_of_lateness_counts_late_rows_only() -> None:
-    keeper = open_keeper(MemoryState(), tumbling(timedelta(seconds=1)), count())
+    keeper = open_keeper(MemoryState(), tumbling(timedelta(seconds=1)), Count())
     list(keeper.close(10_000_000))
     assert keeper.add_rows(["a"] * 999, [10_000_000] * 999, [0] * 999) == []
     assert keeper.add_rows(["a"], [3_000_000], ["old"]) == [(0, 7_000_000)]
@@ -226,7 +225,7 @@ def test_the_histogram_of_lateness_counts_late_rows_only() -> None:
 
 
 def test_rows_behind_the_watermark_are_counted_also_if_their_window_is_open() -> None:
-    keeper = open_keeper(MemoryState(), tumbling(timedelta(seconds=60)), count())
+    keeper = open_keeper(MemoryState(), tumbling(timedelta(seconds=60)), Count())
     list(keeper.close(30_000_000))
     keeper.add_rows(["a"] * 999, [30_000_000] * 999, [0] * 999)
     assert keeper.add_rows(["a", "b"], [40_000_000, 29_000_000], [0, 0]) == []
@@ -237,7 +236,7 @@ def test_rows_behind_the_watermark_are_counted_also_if_their_window_is_open() ->
 
 @pytest.mark.guarantee("WI-4")
 def test_a_late_row_within_the_allowance_gives_an_update() -> None:
-    keeper = open_keeper(MemoryState(), tumbling(10 * micros), count(), updates=Updates(5))
+    keeper = open_keeper(MemoryState(), tumbling(10 * micros), Count(), updates=Updates(5))
     keeper.add_rows(["a", "b"], [1, 2], [0, 0])
     assert list(keeper.close(10)) == [[Revised(Windowed("a", 0, 10, 1), 0, "final"), Revised(Windowed("b", 0, 10, 1), 0, "final")]]
     assert keeper.add_rows(["a", "a", "c"], [3, 4, 5], [0, 0, 0]) == []
@@ -251,7 +250,7 @@ def test_a_late_row_within_the_allowance_gives_an_update() -> None:
 @pytest.mark.guarantee("WI-3")
 @pytest.mark.guarantee("WI-4")
 def test_an_update_names_the_sessions_that_it_replaces() -> None:
-    keeper = open_keeper(MemoryState(), session(gap=10 * micros), count(), updates=Updates(100, early=True))
+    keeper = open_keeper(MemoryState(), session(gap=10 * micros), Count(), updates=Updates(100, early=True))
     keeper.add_rows(["a", "a", "a"], [0, 15, 27], [0, 0, 0])
     early = [Revised(Windowed("a", start, start + 10, 1), 0, "early") for start in (0, 15, 27)]
     assert list(keeper.updates(2)) == [early[:2], early[2:]]
@@ -265,7 +264,7 @@ def test_an_update_names_the_sessions_that_it_replaces() -> None:
 
 @pytest.mark.guarantee("WI-4")
 def test_the_first_result_of_a_session_at_its_end_is_final() -> None:
-    keeper = open_keeper(MemoryState(), session(gap=13 * micros), count(), updates=Updates(1))
+    keeper = open_keeper(MemoryState(), session(gap=13 * micros), Count(), updates=Updates(1))
     list(keeper.close(46))
     keeper.add_rows(["a"], [33], [0])  # ends at 46, and waits for its update
     keeper.add_rows(["a"], [45], [0])
@@ -276,7 +275,7 @@ def test_the_first_result_of_a_session_at_its_end_is_final() -> None:
 @pytest.mark.guarantee("WI-4")
 def test_only_what_may_still_change_is_noted() -> None:
     state = MemoryState()
-    keeper = open_keeper(state, sliding(4 * micros, every=2 * micros), count(), updates=Updates(6))
+    keeper = open_keeper(state, sliding(4 * micros, every=2 * micros), Count(), updates=Updates(6))
     keeper.add_rows(range(100), [5] * 100, [0] * 100)
     list(keeper.close(8))
     assert state.namespaces() == [4]  # nothing is noted for keys with nothing but a final result
@@ -309,7 +308,7 @@ def test_times_beyond_the_calendar_have_one_window_on_each_side() -> None:
     months = calendar("month", tz="Pacific/Apia")
     assert months.pane_of(-(2**61)) == months.pane_of(-(2**60)) != months.pane_of(0)
     assert months.pane_of(2**61) == months.pane_of(2**60)
-    keeper = open_keeper(MemoryState(), months, count())
+    keeper = open_keeper(MemoryState(), months, Count())
     keeper.add_rows(["a", "a"], [-(2**61), 2**61], [0, 0])
     assert [one.value for part in keeper.close(INFINITY) for one in part] == [1, 1]
     assert keeper.progress == (INFINITY, INFINITY)
@@ -317,7 +316,7 @@ def test_times_beyond_the_calendar_have_one_window_on_each_side() -> None:
 
 def test_sessions_are_closed_in_slices_without_a_scan_of_the_open_ones() -> None:
     state = MemoryState()
-    keeper = open_keeper(state, session(gap=timedelta(seconds=30)), count())
+    keeper = open_keeper(state, session(gap=timedelta(seconds=30)), Count())
     keys = list(range(20_000))
     keeper.add_rows(keys, [key * 1_000_000 for key in keys], keys)
     state.calls.clear()

@@ -10,8 +10,8 @@ what the state holds anyway. The stacks are not stored; they are made again from
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from engine.streams.aggregates import Reduction
 from engine.streams.times import FIRST
-from engine.streams.windows.aggregates import Aggregate
 
 
 class _Stacks:
@@ -26,8 +26,8 @@ class _Stacks:
 class RunningMerge:
     """Merged accumulators of the panes before `covered`, for windows whose starts only rise."""
 
-    def __init__(self, aggregate: Aggregate[Any, Any, Any]) -> None:
-        self._merge = aggregate.merge
+    def __init__(self, reduction: Reduction) -> None:
+        self._merge = reduction.merge
         self._keys: dict[Any, _Stacks] = {}
         self.covered = 2 * FIRST
         """End of the last window that was asked for."""

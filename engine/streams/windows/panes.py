@@ -12,8 +12,8 @@ from itertools import islice
 from typing import Any, Final, cast
 
 from engine.errors import EngineBug
+from engine.streams.aggregates import Reduction
 from engine.streams.times import FIRST, INFINITY
-from engine.streams.windows.aggregates import Aggregate
 from engine.streams.windows.keyed import NamespacedState
 from engine.streams.windows.lateness import Lateness
 from engine.streams.windows.merging import RunningMerge
@@ -28,16 +28,11 @@ SLICE: Final = 2000
 _windowed: Final = cast("Callable[[tuple[Any, ...]], Windowed[Any, Any]]", partial(tuple.__new__, Windowed))  # in C
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
 class TimeWindows:
     """Keeper of time windows. `progress` belongs to the state: the caller stores it with each checkpoint.
 
     `watermark` rises when a close begins, and `closed` when it is complete. A keeper of which they differ goes on with
     `close(watermark)` before it takes rows.
-    `encode` and `decode` translate an accumulator that the state cannot store.
     """
 
     _allowed_us = 0
@@ -47,21 +42,19 @@ class TimeWindows:
         self,
         state: NamespacedState,
         spec: Sliding | Calendar,
-        aggregate: Aggregate[Any, Any, Any],
+        reduction: Reduction,
         *,
         progress: tuple[int, int] = (FIRST, FIRST),
-        codec: tuple[Callable[[Any], Any], Callable[[Any], Any]] = (_same, _same),
     ) -> None:
-        self._state, self._spec, self._aggregate = state, spec, aggregate
+        self._state, self._spec, self._reduction = state, spec, reduction
         self.closed, self.watermark = progress
-        self._encode, self._decode = codec
         self._panes = sorted(name for name in state.namespaces() if isinstance(name, int))
         self._known = set(self._panes)
         self._start, self._end = 0, 0
         self._keeps_panes = spec.overlaps
         """True if a pane is still needed when a window of it is closed."""
         self.lateness = Lateness()
-        self._running = RunningMerge(aggregate)
+        self._running = RunningMerge(reduction)
 
     @property
     def _sliding(self) -> Sliding:
@@ -126,16 +119,17 @@ class TimeWindows:
             insort(self._panes, pane)
         if pane < self._running.covered < self._spec.last_end(pane):
             self._running.forget()  # the merged accumulators lack these rows
-        aggregate = self._aggregate
-        if aggregate.counts:
+        reduction = self._reduction
+        if reduction.counts:
             namespace.add_many(keys)
             return
         distinct = list(dict.fromkeys(keys))
-        stored = namespace.get_many(distinct, None)
-        accs = {key: aggregate.initial() if value is None else self._decode(value) for key, value in zip(distinct, stored, strict=True)}
+        known = namespace.get_many(distinct, None)
+        add, stored, loaded = reduction.add, reduction.stored, reduction.loaded
+        accs = {key: None if value is None else loaded(value) for key, value in zip(distinct, known, strict=True)}
         for key, row in zip(keys, rows, strict=True):
-            accs[key] = aggregate.add(accs[key], row)
-        namespace.put_many({key: self._encode(acc) for key, acc in accs.items()})
+            accs[key] = add(accs[key], row)
+        namespace.put_many({key: stored(acc) for key, acc in accs.items()})
 
     def close(self, watermark: int, size: int = SLICE) -> Iterator[list[Any]]:
         """Close all windows that end at `watermark` or before, and give their results in slices, in the order of the ends.
@@ -152,8 +146,8 @@ class TimeWindows:
         self.watermark = max(self.watermark, watermark)
 
     def _close_plain(self, size: int) -> Iterator[list[Any]]:
-        result, decode = self._aggregate.result, self._decode
-        plain = self._aggregate.counts
+        result, loaded = self._reduction.result, self._reduction.loaded
+        plain = self._reduction.counts
         while self._panes and (end := self._spec.last_end(pane := self._panes[0])) <= self.watermark:
             namespace = self._state.namespace(pane)
             items = iter(namespace.items())
@@ -168,7 +162,7 @@ class TimeWindows:
                 if plain:
                     yield [_windowed((key, pane, end, value)) for key, value in part]
                 else:
-                    yield [_windowed((key, pane, end, result(decode(value)))) for key, value in part]
+                    yield [_windowed((key, pane, end, result(loaded(value)))) for key, value in part]
                 part = following
             if pane in self._known:
                 self._drop(pane)
@@ -193,7 +187,7 @@ class TimeWindows:
         self._complete(marked)
 
     def _kept_results(self, before: dict[Any, int]) -> Iterator[Windowed[Any, Any]]:
-        result = self._aggregate.result
+        result = self._reduction.result
         for start, end in self._due_windows():
             for key, acc in self._merged(start, end):
                 if before.get(key, FIRST) < end:
@@ -243,7 +237,7 @@ class TimeWindows:
         return self._panes[bisect_left(self._panes, start) : bisect_left(self._panes, end)]
 
     def _accumulators(self, pane: int) -> Iterator[tuple[Any, Any]]:
-        return ((key, self._decode(value)) for key, value in self._state.namespace(pane).items())
+        return ((key, self._reduction.loaded(value)) for key, value in self._state.namespace(pane).items())
 
     def _drop(self, pane: int) -> None:
         self._state.namespace(pane).drop()

@@ -6,13 +6,13 @@ present watermark: a close gives them first. `GIVEN` has, by window and key, how
 nothing but a final result, which are most of them: a key in a closed window was given once.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, groupby, islice
 from typing import Any, Final
 
+from engine.streams.aggregates import Reduction
 from engine.streams.rows import Revised, RevisionKind
 from engine.streams.times import FIRST
-from engine.streams.windows.aggregates import Aggregate
 from engine.streams.windows.keyed import Namespace, NamespacedState
 from engine.streams.windows.merging import RunningMerge
 from engine.streams.windows.panes import SLICE, TimeWindows
@@ -24,10 +24,6 @@ GIVEN: Final = "given"
 _ABSENT: Final = object()
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
 class RevisedTimeWindows(TimeWindows):
     """Keeper of time windows with updates. All its results are `Revised`."""
 
@@ -35,13 +31,12 @@ class RevisedTimeWindows(TimeWindows):
         self,
         state: NamespacedState,
         spec: Sliding | Calendar,
-        aggregate: Aggregate[Any, Any, Any],
+        reduction: Reduction,
         *,
         progress: tuple[int, int] = (FIRST, FIRST),
-        codec: tuple[Callable[[Any], Any], Callable[[Any], Any]] = (_same, _same),
         updates: Updates,
     ) -> None:
-        super().__init__(state, spec, aggregate, progress=progress, codec=codec)
+        super().__init__(state, spec, reduction, progress=progress)
         self._allowed_us, self._early = updates.allowed_us, updates.early
         self._keeps_panes = True
         self._starts: dict[str, set[int]] = {CHANGED: set(), GIVEN: set()}
@@ -122,7 +117,7 @@ class RevisedTimeWindows(TimeWindows):
             yield part
 
     def _updates(self) -> Iterator[Revised[Windowed[Any, Any]]]:
-        result = self._aggregate.result
+        result = self._reduction.result
         # A window that this close closes has its final result, and no update before it.
         starts = [start for start in sorted(self._starts[CHANGED]) if not self.closed < self._end_of(start) <= self.watermark]
         for start, changes in self._shared_changes(starts) if self._spec.overlaps else self._plain_changes(starts):
@@ -143,18 +138,18 @@ class RevisedTimeWindows(TimeWindows):
         namespace, changed = self._state.namespace(pane), self._space(CHANGED, pane).items()
         while part := dict(islice(changed, SLICE)):
             for (key, revision), value in zip(part.items(), namespace.get_many(part, None), strict=True):
-                yield key, revision, self._decode(value)
+                yield key, revision, self._reduction.loaded(value)
 
     def _shared_changes(self, starts: list[int]) -> Iterator[tuple[int, Iterator[tuple[Any, int, Any]]]]:
         """Merge the panes of the changed keys alone, each pane once for all windows."""
         changes = {start: dict(self._space(CHANGED, start).items()) for start in starts}
         keys = list(dict.fromkeys(chain.from_iterable(changes.values())))
-        running = RunningMerge(self._aggregate)
+        running = RunningMerge(self._reduction)
         for start, revisions in changes.items():
             end = self._end_of(start)
             for pane in self._panes_between(max(start, running.covered), end):
                 values = zip(keys, self._state.namespace(pane).get_many(keys, _ABSENT), strict=True)
-                running.append(pane, ((key, self._decode(value)) for key, value in values if value is not _ABSENT))
+                running.append(pane, ((key, self._reduction.loaded(value)) for key, value in values if value is not _ABSENT))
             running.covered = end
             yield start, ((key, revisions[key], acc) for key, acc in running.window(start) if key in revisions)
 

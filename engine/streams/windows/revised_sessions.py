@@ -5,13 +5,13 @@ since, and the starts of given sessions that it has swallowed. It is None for an
 keys with an update to give.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 
+from engine.streams.aggregates import Reduction
 from engine.streams.rows import Revised, RevisionKind
 from engine.streams.times import FIRST
-from engine.streams.windows.aggregates import Aggregate
 from engine.streams.windows.keyed import NamespacedState
 from engine.streams.windows.panes import SLICE
 from engine.streams.windows.results import Windowed
@@ -24,10 +24,6 @@ CLOSED: Final = 1
 """The session has ended, and is kept for late rows."""
 REOPENED: Final = 2
 """A late row has moved the end of a closed session behind the watermark. At its new end it gives an update, not a second final result."""
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 class History(NamedTuple):
@@ -64,15 +60,14 @@ class RevisedSessionWindows(SessionWindows):
         self,
         state: NamespacedState,
         spec: Session,
-        aggregate: Aggregate[Any, Any, Any],
+        reduction: Reduction,
         *,
         progress: tuple[int, int] = (FIRST, FIRST),
-        codec: tuple[Callable[[Any], Any], Callable[[Any], Any]] = (_same, _same),
         updates: Updates,
     ) -> None:
         self._allowed_us, self._early = updates.allowed_us, updates.early
         self._changed = state.namespace(CHANGED)
-        super().__init__(state, spec, aggregate, progress=progress, codec=codec)
+        super().__init__(state, spec, reduction, progress=progress)
 
     def _next_deadline(self, stored: list[Any]) -> int:
         return min(self._deadline(record) for record in self._raw_records(stored))
@@ -90,13 +85,13 @@ class RevisedSessionWindows(SessionWindows):
     def _records(self, stored: Sequence[Any]) -> list[list[Any]]:
         records = self._raw_records(stored)
         for record in records:
-            record[2] = self._decode(record[2])
+            record[2] = self._reduction.loaded(record[2])
         return records
 
     def _put_records(self, records: dict[Any, list[list[Any]]]) -> None:
         for its in records.values():
             for record in its:
-                record[2] = self._encode(record[2])
+                record[2] = self._reduction.stored(record[2])
         self._sessions.put_many({key: _flat(its) for key, its in records.items()})
         changed = [key for key, its in records.items() if any(self._gives_updates(record) for record in its)]
         if changed:
@@ -161,7 +156,7 @@ class RevisedSessionWindows(SessionWindows):
         """Return the result of a session, and note that it is given."""
         first, last, acc, history = record
         record[3] = History(history.given + 1, stage)
-        value = self._aggregate.result(self._decode(acc))
+        value = self._reduction.result(self._reduction.loaded(acc))
         return Revised(Windowed(key, first, last + self._gap, value), history.given, kind, history.replaces)
 
     def _ended_of(self, keys: list[Any]) -> Iterator[Any]:

@@ -5,12 +5,12 @@ Deadlines are not stored, because they follow from the rows. An index in memory 
 deadline; a key whose session goes on stays where it is until its bucket is due, so a row of an open session costs nothing here.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, Final
 
+from engine.streams.aggregates import Reduction
 from engine.streams.times import FIRST, INFINITY
-from engine.streams.windows.aggregates import Aggregate
 from engine.streams.windows.keyed import NamespacedState
 from engine.streams.windows.lateness import Lateness
 from engine.streams.windows.panes import SLICE
@@ -22,10 +22,6 @@ _BUCKETS_OF_A_GAP: Final = 16
 
 _Record = list[Any]
 """A session while a burst is added: first time, last time, accumulator, and what a subclass keeps."""
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 class SessionWindows:
@@ -40,15 +36,13 @@ class SessionWindows:
         self,
         state: NamespacedState,
         spec: Session,
-        aggregate: Aggregate[Any, Any, Any],
+        reduction: Reduction,
         *,
         progress: tuple[int, int] = (FIRST, FIRST),
-        codec: tuple[Callable[[Any], Any], Callable[[Any], Any]] = (_same, _same),
     ) -> None:
         self._sessions = state.namespace(SESSIONS)
-        self._gap, self._aggregate = spec.gap_us, aggregate
+        self._gap, self._reduction = spec.gap_us, reduction
         self.closed, self.watermark = progress
-        self._encode, self._decode = codec
         self._width = max(1, spec.gap_us // _BUCKETS_OF_A_GAP)
         self._due: dict[int, list[Any]] = {}
         self._greatest = FIRST
@@ -99,18 +93,18 @@ class SessionWindows:
 
     def _records(self, stored: Sequence[Any]) -> list[_Record]:
         """Return the sessions of a key."""
-        decode = self._decode
-        return [[stored[at], stored[at + 1], decode(stored[at + 2])] for at in range(0, len(stored), 3)]
+        loaded = self._reduction.loaded
+        return [[stored[at], stored[at + 1], loaded(stored[at + 2])] for at in range(0, len(stored), 3)]
 
     def _put_records(self, records: dict[Any, list[_Record]]) -> None:
         for its in records.values():
             for record in its:
-                record[2] = self._encode(record[2])
+                record[2] = self._reduction.stored(record[2])
         self._sessions.put_many({key: list(chain.from_iterable(its)) for key, its in records.items()})
 
     def _add(self, key: Any, sessions: list[_Record], time: int, row: Any) -> bool:
         """Add a row to the sessions of its key; False if it is late."""
-        gap, aggregate = self._gap, self._aggregate
+        gap, reduction = self._gap, self._reduction
         low = 0
         while low < len(sessions) and sessions[low][1] + gap <= time:
             low += 1
@@ -120,16 +114,16 @@ class SessionWindows:
         if low == high:
             if time + gap + self._allowed_us <= self.watermark:
                 return False
-            sessions.insert(low, self._new(key, time, aggregate.add(aggregate.initial(), row)))
+            sessions.insert(low, self._new(key, time, reduction.add(None, row)))
             self.open_windows += 1
             return True
         # The row joins all sessions from low to high.
         acc = sessions[low][2]
         for other in sessions[low + 1 : high]:
-            acc = aggregate.merge(acc, other[2])
+            acc = reduction.merge(acc, other[2])
         first, last = min(time, sessions[low][0]), max(time, sessions[high - 1][1])
         self.open_windows -= high - low - 1
-        sessions[low:high] = [self._joined(key, [first, last, aggregate.add(acc, row)], sessions[low:high])]
+        sessions[low:high] = [self._joined(key, [first, last, reduction.add(acc, row)], sessions[low:high])]
         return True
 
     def _new(self, key: Any, time: int, acc: Any) -> _Record:
@@ -180,13 +174,13 @@ class SessionWindows:
                 due.append((last + self._gap, key))
                 sessions[key] = stored
         due.sort(key=lambda one: one[0])
-        result, decode = self._aggregate.result, self._decode
+        result, loaded = self._reduction.result, self._reduction.loaded
         for end, key in due:
             first, _, acc, *rest = sessions[key]
             sessions[key] = rest
             self._put(key, rest)
             self.open_windows -= 1
-            yield Windowed(key, first, end, result(decode(acc)))
+            yield Windowed(key, first, end, result(loaded(acc)))
 
     def _put(self, key: Any, stored: list[Any]) -> None:
         if stored:
