@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from bench.registry.runs import new_run
+from bench.registry.runs import new_figures, new_run
 from bench.work import Peer, Run, Work
 
 ROWS: Final = {"rows": 2_000_000, "keys": 100_000, "rows_per_second": 10_000}
@@ -38,5 +38,12 @@ STREAMS: Final = (
         _own("sliding", DENSE_ROWS),
         unit="row",
         peers=(Peer("tumbling", "windows of 60 s that do not overlap", _own("sum", DENSE_ROWS)),),
+    ),
+    Work(
+        "streams",
+        "sessions-recovery",
+        "1,000,000 open sessions in SQLite: start after a kill -9",
+        new_run("bench.streams.recovery:measure", {"keys": 50_000}, timeout_secs=600, keys=1_000_000),
+        new_figures("s", start_secs="kill -9 to the first row"),
     ),
 )

@@ -8,7 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, TypeAlias
+from functools import partial
+from typing import ClassVar, Final, NamedTuple, TypeAlias, cast
 
 from engine.errors import StateError
 from engine.kernel import key_group
@@ -65,6 +66,10 @@ class Row(NamedTuple):
     slot: int
     key: bytes
     value: bytes | None
+
+
+row_of: Final = cast("Callable[[tuple[int, bytes, bytes | None]], Row]", partial(tuple.__new__, Row))
+"""Makes a row of its fields, in C."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from engine.state.api import LookupStore, StatePlace, TaskStore, slot_text
 from engine.state.changes import Layer
 from engine.state.codec import DELETED, PLAIN, Codec, Encoded, MessagePack, Unencodable, canonical, not_stored
 from engine.state.delta import ATOMS
-from engine.state.namespaces import Name, name_of, prefix_of, stored_prefix
+from engine.state.namespaces import FIRST_BYTE, Name, name_of, prefix_of, stored_prefix
 
 MISSING: Final = object()
 _LOST_CLASS: Final = (
@@ -74,8 +74,11 @@ class RowAccess:
             prefix = stored_prefix(stored)
             return name_of(prefix), self.key_codec.decode(stored[len(prefix) :] if prefix else stored)
         except ValueError as error:
-            where = slot_text(slot, keyed=self.place.keyed)
-            raise self._undecodable(f"the key of a stored row of {self.place.component_id!r}, {where},", error, _LOST_VALUE) from None
+            raise self.undecodable_key(slot, error) from None
+
+    def undecodable_key(self, slot: int, error: ValueError) -> StateError:
+        where = slot_text(slot, keyed=self.place.keyed)
+        return self._undecodable(f"the key of a stored row of {self.place.component_id!r}, {where},", error, _LOST_VALUE)
 
     def stored_names(self, lookup: LookupStore) -> Iterator[Name | None]:
         """Yield the names of the namespaces with stored rows, each at least once. Also yield None between bounded reads."""
@@ -183,11 +186,16 @@ class LayeredKeys(Layers):
         """Yield the keys and values of the stored rows."""
         if self._is_masked:
             return
-        name = name_of(self._prefix)
-        for slot, stored_key, stored in store.scan_prefix(self._prefix) if self._prefix else store.scan():
-            found, key = self._access.stored_key(stored_key, slot)
-            if found == name:
-                yield key, cast(bytes, stored)
+        decode, size = self._access.key_codec.decode, len(self._prefix)
+        for slot, stored_key, stored in store.scan_prefix(self._prefix) if size else store.scan():
+            if not size and stored_key[:1] == FIRST_BYTE:  # of a namespace
+                self._access.stored_key(stored_key, slot)
+                continue
+            try:
+                key = decode(stored_key[size:] if size else stored_key)
+            except ValueError as error:
+                raise self._access.undecodable_key(slot, error) from None
+            yield key, cast(bytes, stored)
 
     def _has_keys(self) -> bool:
         """Tell whether there is a key. Takes longer than a moment only if many keys are deleted one by one."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.errors import StateDamaged, StateFenced
-from engine.state.api import Ledger, LookupStore, Row, StagedDelta, TaskDelta
+from engine.state.api import Ledger, LookupStore, Row, StagedDelta, TaskDelta, row_of
 from engine.state.checksums import strip_checksum
 from engine.state.codec import MessagePack
 from engine.state.ledgers import encode_entries
@@ -62,7 +62,7 @@ class SqliteStore(LookupStore):
                 "SELECT slot, key, value FROM rows WHERE component = ? AND (slot, key) > (?, ?) AND slot < ? ORDER BY slot, key LIMIT ?",
                 (self._component, slot, key, self._slots.stop, ROWS_PER_READ),
             )
-            yield from (Row(*each) for each in found)
+            yield from map(row_of, found)
             if len(found) < ROWS_PER_READ:
                 return
             slot, key, _ = found[-1]
@@ -73,7 +73,7 @@ class SqliteStore(LookupStore):
             key, size = prefix, ROWS_PER_READ
             while size == ROWS_PER_READ:
                 found = self._file.read(_SOME_OF_PREFIX, (self._component, slot, key, end, ROWS_PER_READ))
-                yield from (Row(slot, *each) for each in found)
+                yield from [row_of((slot, key, value)) for key, value in found]
                 size = len(found)
                 key = found[-1][0] + b"\x00" if found else key
 

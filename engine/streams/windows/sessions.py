@@ -5,6 +5,7 @@ Deadlines are not stored, because they follow from the rows. An index in memory 
 deadline; a key whose session goes on stays where it is until its bucket is due, so a row of an open session costs nothing here.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, Final
@@ -44,16 +45,24 @@ class SessionWindows:
         self._gap, self._reduction = spec.gap_us, reduction
         self.closed, self.watermark = progress
         self._width = max(1, spec.gap_us // _BUCKETS_OF_A_GAP)
-        self._due: dict[int, list[Any]] = {}
+        self._due: defaultdict[int, list[Any]] = defaultdict(list)
         self._greatest = FIRST
         """Greatest time of a row, as far as it matters for what is open."""
         self.lateness = Lateness()
         self.open_windows = 0
         """How many sessions are open."""
-        for key, value in self._sessions.items():
-            self.open_windows += len(value) // self.fields
-            self._greatest = max(self._greatest, value[1 - self.fields])
-            self._await(key, self._next_deadline(value))
+        self._find_open()
+
+    def _find_open(self) -> None:
+        """Take up the open sessions. There may be millions, and the run waits for them."""
+        fields, due, width, next_deadline = self.fields, self._due, self._width, self._next_deadline
+        opened, greatest, last = 0, FIRST, 1 - self.fields
+        for key, stored in self._sessions.items():
+            opened += len(stored) // fields
+            if stored[last] > greatest:
+                greatest = stored[last]
+            due[next_deadline(stored) // width].append(key)
+        self.open_windows, self._greatest = opened, greatest
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -61,7 +70,7 @@ class SessionWindows:
         return self.closed, self.watermark
 
     def _await(self, key: Any, deadline: int) -> None:
-        self._due.setdefault(deadline // self._width, []).append(key)
+        self._due[deadline // self._width].append(key)
 
     def _next_deadline(self, stored: list[Any]) -> int:
         """Return when something has to be done for a key."""
