@@ -14,10 +14,20 @@ OPENED_PACKAGES = ("java.base/java.lang=ALL-UNNAMED", "java.base/java.util=ALL-U
 
 def count_words(warm_secs: int, measured_secs: int) -> None:
     """Count the words of the text that the engine counts."""
-    class_path = build_java(SOURCES / "pom.xml", SOURCES / "FlinkPeer.java")
     scratch = scratch_folder("FlinkPeer")
-    text, checkpoints = scratch / "text.txt", scratch / "checkpoints"
+    text = scratch / "text.txt"
     text.write_text("\n".join(standard_library_lines()), encoding="utf-8")
+    _become_flink(scratch, "words", warm_secs, measured_secs, text)
+
+
+def count_in_windows(keys: int, rows_per_second: int, window_secs: int, warm_secs: int, measured_secs: int) -> None:
+    """Count the rows of `bench.streams.hits` in tumbling windows of event time."""
+    _become_flink(scratch_folder("FlinkPeer"), "windows", warm_secs, measured_secs, keys, rows_per_second, window_secs)
+
+
+def _become_flink(scratch: Path, work: str, warm_secs: int, measured_secs: int, *arguments: object) -> None:
+    """Replace this process by a JVM that does a work."""
+    class_path = build_java(SOURCES / "pom.xml", SOURCES / "FlinkPeer.java")
     options = [f"--add-opens={package}" for package in OPENED_PACKAGES]
-    arguments = (text, checkpoints, round(CHECKPOINT_SECS * 1000), warm_secs, measured_secs)
-    become_jvm(scratch, class_path, "FlinkPeer", *arguments, options=options)
+    checkpoints, millis = scratch / "checkpoints", round(CHECKPOINT_SECS * 1000)
+    become_jvm(scratch, class_path, "FlinkPeer", work, checkpoints, millis, warm_secs, measured_secs, *arguments, options=options)
