@@ -163,8 +163,8 @@ def test_a_bolt_with_several_sources_has_the_least_of_their_watermarks() -> None
     late: list[int] = []
     builder = TopologyBuilder("marks")
     builder.set_spout("fast", paced, event_time=MARKS)
-    builder.set_spout("slow", slow, event_time=MARKS)
-    builder.set_bolt("middle", InProcess, 3).shuffle_grouping("fast").shuffle_grouping("slow")
+    builder.set_spout("single", slow, event_time=MARKS)
+    builder.set_bolt("middle", InProcess, 3).shuffle_grouping("fast").shuffle_grouping("single")
     builder.set_bolt("check", lambda: Check(watermarks, late)).shuffle_grouping("middle")
     assert run_topology(builder.build()).state == "complete"
     assert late == []
@@ -329,4 +329,43 @@ def test_a_new_instance_is_told_the_watermark() -> None:
         assert watermarks[len(before)] == before[-1]
 
     run_topology(builder.build(), during=restart)
+    assert watermarks[-1] == END_OF_TIME
+
+
+@spout("at", max_retries=5)
+async def one_row() -> AsyncIterator[tuple[int]]:
+    for at in times_of(1):
+        yield (at,)
+
+
+@pytest.mark.guarantee("ET-1")
+def test_a_watermark_that_waits_for_a_row_outlives_the_instance() -> None:
+    """The end of a source is told once. If it were lost with an instance, the windows behind it would never close."""
+    watermarks: list[int] = []
+    instances: list[Check] = []
+
+    class KeepsFirst(Check):
+        """The first instance never settles the row of the source with one row."""
+
+        def prepare(self) -> None:
+            instances.append(self)
+
+        def execute(self, tup: Tuple) -> None:
+            if tup.source_component == "single" and self is instances[0]:
+                self.kept = tup
+            else:
+                super().execute(tup)
+
+    async def kill(run: Run) -> None:
+        [check] = run.snapshot().components["check"].tasks
+        await asyncio.sleep(1.0)
+        assert watermarks == []
+        run.kill_task(check.task_id)
+
+    builder = TopologyBuilder("marks")
+    builder.set_spout("single", one_row, event_time=MARKS)
+    builder.set_spout("many", paced, event_time=MARKS)
+    builder.set_bolt("check", lambda: KeepsFirst(watermarks, [])).shuffle_grouping("single").shuffle_grouping("many")
+    assert run_topology(builder.build(), Config(seed=1), during=kill).state == "complete"
+    assert len(instances) == 2
     assert watermarks[-1] == END_OF_TIME
