@@ -8,7 +8,20 @@ from typing import Any
 
 import pytest
 
-from engine import BasicBolt, Bolt, BurstBolt, Config, Run, Spout, SpoutExhausted, TopologyBuilder, Tuple, spout
+from engine import (
+    BasicBolt,
+    Bolt,
+    BurstBolt,
+    Config,
+    KeyValueState,
+    Run,
+    Spout,
+    SpoutExhausted,
+    StatefulBasicBolt,
+    TopologyBuilder,
+    Tuple,
+    spout,
+)
 from engine.errors import ComponentError
 from engine.event_time import END_OF_TIME, NO_WATERMARK, EventTime
 from engine.testing import run_topology
@@ -369,3 +382,36 @@ def test_a_watermark_that_waits_for_a_row_outlives_the_instance() -> None:
     assert run_topology(builder.build(), Config(seed=1), during=kill).state == "complete"
     assert len(instances) == 2
     assert watermarks[-1] == END_OF_TIME
+
+
+@pytest.mark.guarantee("ET-1")
+def test_an_instance_acts_on_a_watermark_only_when_it_has_its_state() -> None:
+    calls: list[str] = []
+
+    class Stateful(StatefulBasicBolt):
+        survives_rollback = False
+
+        def init_state(self, state: KeyValueState[Any, Any]) -> None:
+            calls.append("state")
+
+        def pass_watermark(self, watermark: int) -> Iterator[None]:
+            calls.append("watermark")
+            return iter(())
+
+        def execute(self, tup: Tuple) -> None:
+            pass
+
+    async def kill(run: Run) -> None:
+        [task] = run.snapshot().components["stateful"].tasks
+        await asyncio.sleep(1.5)
+        calls.append("killed")
+        run.kill_task(task.task_id)
+
+    builder = TopologyBuilder("marks")
+    builder.set_spout("rows", paced, event_time=MARKS)
+    builder.set_bolt("stateful", Stateful).shuffle_grouping("rows")
+    run_topology(builder.build(), Config(seed=1), during=kill)
+    killed = calls.index("killed")
+    assert calls[0] == calls[killed + 1] == "state"
+    assert "watermark" in calls[:killed]
+    assert "watermark" in calls[killed:]
