@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 from engine.control import SnapshotEntry, json_number
 from engine.event_time import END_OF_TIME, NO_WATERMARK, Mark
@@ -12,6 +12,16 @@ from engine.metrics.openmetrics import Measure
 
 STANDS_SECS: Final = 5.0
 """A watermark that has not risen for this time stands, and the views say who holds it."""
+
+
+@runtime_checkable
+class KeepsWindows(Protocol):
+    """A bolt with windows. The views show what it says of them."""
+
+    open_windows: int
+    """Sessions that are open, or panes of time windows that have rows."""
+    late_rows: int
+    """Rows that came when all their windows were closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +34,10 @@ class TaskEventTime:
     is_idle: bool
     held_rows: int = 0
     """Failed rows that hold it. 0 for a bolt."""
+    open_windows: int | None = None
+    """Sessions that are open, or panes of time windows that have rows. None: the task keeps no windows."""
+    late_rows: int | None = None
+    """Rows that came when all their windows were closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +67,16 @@ class ComponentEventTime:
         return sum(task.held_rows for task in self.tasks)
 
     @property
+    def open_windows(self) -> int:
+        """Windows that are open, as its tasks count them."""
+        return sum(task.open_windows or 0 for task in self.tasks)
+
+    @property
+    def late_rows(self) -> int:
+        """Rows that came when all their windows were closed."""
+        return sum(task.late_rows or 0 for task in self.tasks)
+
+    @property
     def stands(self) -> bool:
         """True if it has not risen for some seconds, and somebody waits for it."""
         return self.stood_secs >= STANDS_SECS and not self.has_ended and not self.is_idle
@@ -77,7 +101,7 @@ class EventTimeEntry(SnapshotEntry):
         return cls(tuple(ComponentEventTime(**{**each, "tasks": tuple(TaskEventTime(**task) for task in each["tasks"])}) for each in value))
 
     def text(self) -> str | None:
-        """Return the watermark that is farthest behind, and who holds it if it stands."""
+        """Return the watermark that is farthest behind, who holds it if it stands, and how many windows are open and rows were late."""
         going_on = [each for each in self.value if not each.has_ended]
         if not going_on:
             return None
@@ -86,6 +110,10 @@ class EventTimeEntry(SnapshotEntry):
         about = f"event time {worst.component_id} {'has no watermark yet' if worst.time is None else worst.time}"
         if worst.lag_secs is not None:
             about += f" · {abs(worst.lag_secs):,.0f} s {'behind' if worst.lag_secs >= 0 else 'ahead of'} the clock"
+        if opened := sum(each.open_windows for each in self.value):
+            about += f" · {opened:,} windows open"
+        if late := sum(each.late_rows for each in self.value):
+            about += f" · {late:,} rows late"
         if worst.is_idle:
             return f"{about} · idle"
         return f"{about} · stands for {worst.stood_secs:,.0f} s: {worst.holder}" if worst.stands else about
@@ -139,4 +167,5 @@ _OF_TASKS: Final[tuple[Measure[TaskEventTime], ...]] = (
         "The watermark of the task, in seconds since 1970.",
         lambda task: None if task.watermark is None else task.watermark / 1_000_000,
     ),
+    Measure("open_windows", "gauge", "windows", "Sessions that are open, or panes of time windows.", lambda task: task.open_windows),
 )

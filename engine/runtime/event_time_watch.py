@@ -13,7 +13,7 @@ from engine.event_time.watermark import holders_of
 from engine.log import EngineLogger
 from engine.runtime.assembly import Assembly
 from engine.runtime.bolt_executor import BoltExecutor
-from engine.runtime.event_time_entry import ComponentEventTime, EventTimeEntry, TaskEventTime, of_component, shown_watermark
+from engine.runtime.event_time_entry import ComponentEventTime, EventTimeEntry, KeepsWindows, TaskEventTime, of_component, shown_watermark
 from engine.runtime.run_context import RunContext
 from engine.runtime.spout_executor import SpoutExecutor
 
@@ -109,7 +109,9 @@ class EventTimeWatch:
     def _task(self, task_id: int) -> TaskEventTime:
         task = self._tasks[task_id]
         held = len(task.marks.clock.held) if isinstance(task, SpoutExecutor) and task.marks is not None else 0
-        return TaskEventTime(task_id, shown_watermark(task.sent_mark), not task.sent_mark.is_active, held)
+        bolt = task.component if isinstance(task, BoltExecutor) else None
+        opened, late = (bolt.open_windows, bolt.late_rows) if isinstance(bolt, KeepsWindows) else (None, None)
+        return TaskEventTime(task_id, shown_watermark(task.sent_mark), not task.sent_mark.is_active, held, opened, late)
 
     def _view(self, task_id: int) -> TaskView:
         task = self._tasks[task_id]

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from engine.api import Burst, Fields
 from engine.checkpoint import StatefulBurstBolt
 from engine.errors import FatalError
 from engine.kernel import key_group
+from engine.metrics.user_metrics import Counter
 from engine.state import KeyValueState, LayeredState
 from engine.streams.aggregates import ReductionPlan
 from engine.streams.calls import OpenCalls
@@ -52,10 +53,21 @@ class WindowBolt(StatefulBurstBolt):
         plan = self._stage.reduction
         function = None if plan.call is None else await self._open.function_of(plan.call)
         self._reduction = plan.live(function, self._stage.name)
-        self._late = self.context.counter(LATE_ROWS)
+        self._late = cast(Counter, self.context.counter(LATE_ROWS))
 
     async def cleanup(self) -> None:
         await self._open.close()
+
+    @property
+    def open_windows(self) -> int:
+        """Sessions that are open, or panes of time windows that have rows."""
+        keeper: TimeWindows | SessionWindows | None = getattr(self, "keeper", None)  # there is none before the state
+        return 0 if keeper is None else keeper.open_windows
+
+    @property
+    def late_rows(self) -> int:
+        """Rows that came when all their windows were closed."""
+        return int(self._late.read())
 
     def init_state(self, state: KeyValueState[Any, Any]) -> None:
         """Take up the open windows, and the watermark up to which windows are closed (ET-4)."""

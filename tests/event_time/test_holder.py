@@ -217,7 +217,7 @@ def test_the_watermarks_are_in_the_metrics_and_the_json() -> None:
     _, snapshot = shown(lambda: Rows(EventTime("at")), Passes)
     entry = snapshot.entry(EventTimeEntry)
     families = {family.name: family for family in entry.families("held")}
-    names = ("lag_seconds", "stood_seconds", "idle", "held_rows", "timestamp_seconds")
+    names = ("lag_seconds", "stood_seconds", "idle", "held_rows", "timestamp_seconds", "open_windows")
     assert set(families) == {f"stormcell_watermark_{name}" for name in names}
     stamps = {sample.labels["component"]: sample.value for sample in families["stormcell_watermark_timestamp_seconds"].samples}
     assert set(stamps) == {"rows", "middle", "last"}

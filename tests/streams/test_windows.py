@@ -12,6 +12,7 @@ import pytest
 import engine
 from engine import Config, FatalError, Run, spout
 from engine.dead_letters import letters_in
+from engine.runtime.event_time_entry import EventTimeEntry
 from engine.state import provider_of
 from engine.state.namespaces import name_of, stored_prefix
 from engine.streams import Aggregate, Flow, Stream, Windowed, calendar, minutes, seconds, session, sliding, tumbling
@@ -169,6 +170,30 @@ def test_a_late_row_leaves_on_late_and_is_counted_without_a_reader() -> None:
         assert [(each.row.page, each.late_by, each.reason) for each in late] == [("/late", seconds(50), "late")] * has_reader
         metrics = finished.snapshot.user_metrics
         assert [each.value for each in metrics if each.name == "late_rows"] == [1]
+
+
+@pytest.mark.guarantee("ET-6")
+@pytest.mark.parametrize(("spec", "opened"), [(tumbling(minutes(1)), 2), (session(gap=minutes(1)), 3)])
+def test_the_views_show_how_many_windows_are_open_and_how_many_rows_were_late(spec: Any, opened: int) -> None:
+    flow, feeder = Flow("shown"), Feeder("user", "page", "at", max_retries=3)
+    feeder.feed_all([("ada", "/", at(200)), ("ada", "/", at(290)), ("bob", "/", at(250))])
+    visits = flow.stream("visits", feeder, Visit).event_time("at", max_out_of_order=minutes(1))
+    visits.key_by("user").window(spec).count(name="counts").sink("seen", lambda row: None)
+
+    async def look(run: Run) -> None:
+        await asyncio.sleep(5)
+        feeder.feed_all([("cy", "/", at(20))])
+        await asyncio.sleep(5)
+        entry = run.snapshot().entry(EventTimeEntry)
+        [counts] = [each for each in entry.value if each.component_id == "counts"]
+        assert (counts.open_windows, counts.late_rows) == (opened, 1)
+        assert [(each.open_windows, each.late_rows) for each in entry.value if each.component_id == "visits"] == [(0, 0)]
+        assert f" · {opened} windows open · 1 rows late" in entry.text()
+        [family] = [each for each in entry.families("shown") if each.name == "stormcell_watermark_open_windows"]
+        assert [each.value for each in family.samples] == [opened]
+        feeder.close()
+
+    run_topology(flow.topology(), during=look)
 
 
 @pytest.mark.guarantee("ET-2", "WI-4")

@@ -35,8 +35,10 @@ def event_time(ids: Sequence[str], second: int, holder: str) -> list[Json]:
     at = START - 41 - second % 2
     rises = {"watermark": round((START + second) * 1e6), "lag_secs": 1.2, "stood_secs": 0.4, "time": "15:06:39", "is_idle": False}
     stands = rises | {"watermark": round(at * 1e6), "lag_secs": 41.0 + second, "stood_secs": 41.0 + second, "time": "15:05:58"}
+    windows = {"tasks": [{"task_id": task, "open_windows": 1200 + task, "late_rows": second} for task in range(2)]}
     common = {"has_ended": False, "holder": holder, "tasks": []}
-    return [{"component_id": each, **(stands if index else rises), **common} for index, each in enumerate(ids)]
+    shown = [{"component_id": each, **(stands if index else rises), **common} for index, each in enumerate(ids)]
+    return [row | windows if index == 1 else row for index, row in enumerate(shown)]
 
 
 def guarantees(sources: Sequence[str], stateful: str, mail: str) -> Json:

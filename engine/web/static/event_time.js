@@ -2,7 +2,7 @@
 
 import { el, setShown, setText } from "./dom.js";
 import { Card } from "./failures.js";
-import { NONE, plural, secs } from "./format.js";
+import { NONE, count, plural, secs } from "./format.js";
 import { Table } from "./tables.js";
 
 const STANDS_SECS = 5; // as in the snapshot's entry
@@ -10,6 +10,12 @@ const MOST_ROWS = 200;
 
 const hasStopped = (row) => row.stood_secs >= STANDS_SECS && !row.has_ended && !row.is_idle;
 const timeText = (row) => (row.has_ended ? "end" : (row.time ?? "none yet"));
+const sum = (row, name) => {
+  const counts = (row.tasks ?? []).map((task) => task[name] ?? null).filter((each) => each !== null);
+  return counts.length === 0 ? null : counts.reduce((total, each) => total + each, 0);
+};
+const opened = (row) => sum(row, "open_windows");
+const late = (row) => sum(row, "late_rows");
 const lag = (row) => row.lag_secs ?? null;
 const state = (row) => (row.has_ended ? "at its end" : row.is_idle ? "idle" : hasStopped(row) ? `stands ${secs(row.stood_secs)}` : "rises");
 
@@ -27,6 +33,8 @@ export class EventTime {
         { title: "Watermark", hint: "UTC. No later row on time is before it", kind: "time", value: (row) => row.watermark ?? -Infinity, text: timeText },
         { title: "Behind", hint: "How far it is behind the clock", kind: "number", value: lag, text: (row) => (lag(row) === null ? NONE : secs(lag(row))) },
         { title: "Now", hint: "Whether it rises", value: (row) => (hasStopped(row) ? row.stood_secs : 0), text: state },
+        { title: "Open", hint: "Sessions that are open, or panes of time windows", kind: "number", value: opened, text: (row) => count(opened(row)) },
+        { title: "Late", hint: "Rows that came when all their windows were closed", kind: "number", value: late, text: (row) => count(late(row)) },
         { title: "Held by", hint: "The task that it waits for, and why", kind: "user", text: (row) => (hasStopped(row) ? (row.holder ?? "") : "") },
       ],
     });
