@@ -15,6 +15,7 @@ from engine.streams.aggregates import ReductionPlan
 from engine.streams.calls import OpenCalls
 from engine.streams.graph import LATE
 from engine.streams.rows import KEY, ROW, TIME
+from engine.streams.shapes import shape_of, type_name
 from engine.streams.times import FIRST
 from engine.streams.windows import (
     Calendar,
@@ -53,6 +54,9 @@ class WindowBolt(StatefulBurstBolt):
         plan = self._stage.reduction
         function = None if plan.call is None else await self._open.function_of(plan.call)
         self._reduction = plan.live(function, self._stage.name)
+        self._knows_rows = plan.row_type is not None or not self._reduction.keeps_rows
+        self._seen: type | None = None
+        """Type of the rows, if the flow does not know it."""
         self._late = cast(Counter, self.context.counter(LATE_ROWS))
 
     async def cleanup(self) -> None:
@@ -87,6 +91,9 @@ class WindowBolt(StatefulBurstBolt):
         if self.keeper.closed < self.keeper.watermark:
             self._finish_close()
         rows = burst[ROW]
+        if not self._knows_rows and self._seen is not type(rows[0]):
+            self._seen = type(rows[0])
+            self._refuse_unknown(self._seen)
         late = self.keeper.add_rows(burst[KEY], burst[TIME], rows)
         if late:
             self._late.add(len(late))
@@ -119,6 +126,14 @@ class WindowBolt(StatefulBurstBolt):
             self._stored = self.keeper.progress
             entry = (*self._stored, self._stage.description)
             self._progress.put_many(dict.fromkeys(self._slots, entry))
+
+    def _refuse_unknown(self, row_type: type) -> None:
+        """Raise FatalError for rows that would come back from the state as plain dicts and lists."""
+        shape = shape_of(row_type)
+        if shape is not None:
+            text = f"stage {self._stage.name!r} keeps rows of {type_name(row_type)} in its state, but the flow does not know their type"
+            hint = f"Declare what the function before it returns, such as def parsed(line: str) -> {type_name(row_type)}."
+            raise FatalError(text, hint=hint)
 
     def _check(self, stored: str) -> None:
         """Raise FatalError unless the stored windows are those of this stage."""

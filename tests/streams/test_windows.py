@@ -12,6 +12,7 @@ import pytest
 import engine
 from engine import Config, FatalError, Run, spout
 from engine.dead_letters import letters_in
+from engine.errors import ComponentError
 from engine.runtime.event_time_entry import EventTimeEntry
 from engine.state import provider_of
 from engine.state.namespaces import name_of, stored_prefix
@@ -170,6 +171,18 @@ def test_a_late_row_leaves_on_late_and_is_counted_without_a_reader() -> None:
         assert [(each.row.page, each.late_by, each.reason) for each in late] == [("/late", seconds(50), "late")] * has_reader
         metrics = finished.snapshot.user_metrics
         assert [each.value for each in metrics if each.name == "late_rows"] == [1]
+
+
+@pytest.mark.guarantee("TF-4")
+@pytest.mark.parametrize("method", ["max_by", "collect", "reduce"])
+def test_windows_refuse_rows_that_the_state_could_not_give_back(method: str) -> None:
+    flow = Flow("unknown")
+    visits, _ = visits_of(flow, *VISITS, max_out_of_order=seconds(100))
+    untyped: Any = visits.map(lambda visit: visit, name="untyped").key_by(lambda visit: visit.user).window(tumbling(minutes(1)))
+    arguments = {"max_by": [lambda visit: visit.at], "collect": [], "reduce": [lambda first, second: first]}[method]
+    getattr(untyped, method)(*arguments, name="kept").sink("seen", lambda row: None)
+    with pytest.raises(ComponentError, match="stage 'kept' keeps rows of Visit in its state, but the flow does not know their type"):
+        run_topology(flow.topology())
 
 
 @pytest.mark.guarantee("ET-6")
