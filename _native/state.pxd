@@ -22,7 +22,6 @@ cdef class Layers:                      # not final, because it is the base of L
     cdef int set_value(self, object key, object value) except -1
     cdef int add_value(self, object key, object amount) except -1
     cdef bint owns(self, object key)
-    cdef int note_and_set(self, object key, PyObject* before, object value) except -1
     cdef PyObject* in_older(self, object key) except? NULL
     cdef int note_in_root(self, object key, PyObject* before) except -1
     cdef int note_value(self, object key, PyObject* before) except -1

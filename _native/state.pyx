@@ -101,7 +101,7 @@ cdef class Layers:
         if is_plain(key) and (is_atom(value) or value is self._deleted):
             before = PyDict_GetItemWithError(self._changes, key)
             if before != NULL or self.in_older(key) != NULL or self.owns(key):
-                return self.note_and_set(key, before, value)
+                return note_and_set(self, key, before, value)
         self._put_slow_path(key, value)
         return 0
 
@@ -117,7 +117,7 @@ cdef class Layers:
                     found = <PyObject*>ZERO
         if found == NULL or not is_number(<object>found) or not is_number(amount):
             return self.set_value(key, self.value_of(key, ZERO) + amount)
-        return self.note_and_set(key, before, <object>found + amount)
+        return note_and_set(self, key, before, <object>found + amount)
 
     cdef bint owns(self, object key):
         """Tell whether a plain key in no layer is one of the task's. False also if only the slow path can tell."""
@@ -129,15 +129,6 @@ cdef class Layers:
         except Exception:     # the slow path tells what is wrong with the key
             return False
         return self.first_group <= group < self.end_group
-
-    cdef int note_and_set(self, object key, PyObject* before, object value) except -1:
-        """Set the value of a canonical key. before: its value in the changes."""
-        if self.root is not None:
-            self.note_in_root(key, before)
-        elif self.guarding:
-            self.note_value(key, before)
-        PyDict_SetItem(self._changes, key, value)
-        return 0
 
     cdef int note_in_root(self, object key, PyObject* before) except -1:
         """Note a change of this namespace: its first one since the last PREPARE, and in a call the value before."""
@@ -238,6 +229,16 @@ cdef class Layers:
             if found != NULL:
                 return found
         return NULL
+
+
+cdef inline int note_and_set(Layers layers, object key, PyObject* before, object value) except -1:
+    """Set the value of a canonical key. before: its value in the changes."""
+    if layers.root is not None:
+        layers.note_in_root(key, before)
+    elif layers.guarding:
+        layers.note_value(key, before)
+    PyDict_SetItem(layers._changes, key, value)
+    return 0
 
 
 cdef int undo_note(Layers owner, PyObject* key, PyObject* before) except -1:
