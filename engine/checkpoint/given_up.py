@@ -11,7 +11,17 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from engine.api import Values
 from engine.config import Config
-from engine.dead_letters import SLIM_TEXT, DeadLetter, DeadLettersSnapshot, StoredLetters, clipped, encode_row, letters_to_retry, shown_name
+from engine.dead_letters import (
+    ERROR_IN_VIEWS,
+    SLIM_TEXT,
+    DeadLetter,
+    DeadLettersSnapshot,
+    StoredLetters,
+    clipped,
+    encode_row,
+    letters_to_retry,
+    shown_name,
+)
 from engine.errors import ERROR, TASK_DIED, TIMEOUT, EngineError, Failure, StateError, UsageError
 from engine.log import EngineLogger
 from engine.safe_text import safe_repr
@@ -251,8 +261,9 @@ class Letters:
             self._given_up += len(letters)
             by_component = Counter(letter.component_id for letter in letters)
             told = ", ".join(f"{count:,} row{'s' * (count > 1)} of {component!r}" for component, count in sorted(by_component.items()))
-            LOGGER.warning("checkpoint %d of %r is committed without %s. They are dead letters now: python -m engine dead-letters.", txid,
-                           self._topology_name, told)  # fmt: skip
+            first = next(iter(letters)).error.partition("\n")[0]
+            LOGGER.warning("checkpoint %d of %r is committed without %s (%s). They are dead letters now: python -m engine dead-letters.",
+                           txid, self._topology_name, told, clipped(first, ERROR_IN_VIEWS))  # fmt: skip
 
     def wait_for_room(self, *, on: bool) -> None:
         """Say that the run waits until letters are dropped, or that it does no longer."""

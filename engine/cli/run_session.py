@@ -53,6 +53,9 @@ def run_in_terminal(
         outcome = session.finish(_outcome, session.run_until_end(started, lambda: _new_loop(settings)), shown.end)
         if outcome.snapshot is not None and outcome.snapshot.undone:
             print_to_stderr(f"{topology.name}: left undone: {outcome.snapshot.undone.describe()}.")
+        for text in () if outcome.snapshot is None else (entry.end_text() for entry in outcome.snapshot.entries):
+            if text is not None:
+                print_to_stderr(f"{topology.name}: {text}.")
         if outcome.error is not None:
             if isinstance(outcome.error, ComponentError) and not LOGGER.is_enabled_for(logging.ERROR):
                 _show_reports(outcome.error, reports)

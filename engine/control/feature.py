@@ -62,6 +62,10 @@ class SnapshotEntry(ABC):
         """Return one line for the views, such as `jobs 5 done · 1 running`. None if there is nothing to tell."""
         return None
 
+    def end_text(self) -> str | None:
+        """Return a line for the end of a run: what a person must look at, although the run has ended well. None if there is nothing."""
+        return None
+
     def holds_run(self) -> str | None:
         """Return a sentence about the reason why the spouts must wait now. None if the feature does not hold them."""
         return None

@@ -1,7 +1,7 @@
 """Rows that a topology has given up, kept with their errors in its state provider (DL-1 to DL-4)."""
 
 from engine.dead_letters.letter import SLIM_TEXT, DeadLetter, EncodedRow, clipped, copies_by_row, encode_row
-from engine.dead_letters.status import ENTRY, DeadLettersEntry, DeadLettersSnapshot
+from engine.dead_letters.status import ENTRY, ERROR_IN_VIEWS, DeadLettersEntry, DeadLettersSnapshot
 from engine.dead_letters.stored_letters import (
     MOST_LETTERS,
     StoredLetters,
@@ -15,6 +15,7 @@ from engine.dead_letters.stored_letters import (
 
 __all__ = [
     "ENTRY",
+    "ERROR_IN_VIEWS",
     "MOST_LETTERS",
     "SLIM_TEXT",
     "DeadLetter",

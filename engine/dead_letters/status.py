@@ -57,6 +57,19 @@ class DeadLettersEntry(SnapshotEntry):
         value = self.value
         if value is None or not value.stored:
             return None
-        error = "" if value.last_error is None else clipped(value.last_error.partition("\n")[0], ERROR_IN_VIEWS)
-        last = f" · last {value.last_component_id} {error}" if value.last_component_id is not None else ""
+        last = f" · last {value.last_component_id} {self._last_error}" if value.last_component_id is not None else ""
         return f"dead letters {value.stored:,}{last}"
+
+    def end_text(self) -> str | None:
+        """Return the number of letters of this run with the newest error. None if it has given up no row."""
+        value = self.value
+        if value is None or not value.given_up:
+            return None
+        rows = "1 row is a dead letter" if value.given_up == 1 else f"{value.given_up:,} rows are dead letters"
+        last = f" (last error, of {value.last_component_id!r}: {self._last_error})" if value.last_component_id is not None else ""
+        return f"{rows} of this run{last}. List them: python -m engine dead-letters list"
+
+    @property
+    def _last_error(self) -> str:
+        error = None if self.value is None else self.value.last_error
+        return "" if error is None else clipped(error.partition("\n")[0], ERROR_IN_VIEWS)

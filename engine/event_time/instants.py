@@ -13,9 +13,9 @@ FARTHEST: Final = 2**62
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
 _EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
-_LATEST: Final = datetime.max.replace(tzinfo=UTC)
+LAST_DATETIME: Final = datetime.max.replace(tzinfo=UTC)
 _EARLIEST_US: Final = (_EARLIEST - EPOCH) // MICROSECOND
-_LATEST_US: Final = (_LATEST - EPOCH) // MICROSECOND
+_LATEST_US: Final = (LAST_DATETIME - EPOCH) // MICROSECOND
 _NANOS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
@@ -68,7 +68,7 @@ def datetime_of(micros: int) -> datetime:
     if micros <= _EARLIEST_US:
         return _EARLIEST
     if micros >= _LATEST_US:
-        return _LATEST
+        return LAST_DATETIME
     return EPOCH + timedelta(microseconds=micros)
 
 

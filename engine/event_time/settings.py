@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from engine.errors import UsageError, WrongTimeUnit
-from engine.event_time.instants import datetime_of, to_micros
+from engine.event_time.instants import LAST_DATETIME, datetime_of, to_micros
 
 TimeUnit: TypeAlias = Literal["s", "ms", "us", "ns"]
 
@@ -91,7 +91,12 @@ class EventTime:
 
     def check_first(self, value: Any, micros: int, wall_us: int) -> None:
         """Raise WrongTimeUnit if the first time of a source is a number that seems to have another unit than the settings say."""
-        if self.unit is not None or not isinstance(value, (int, float)) or micros <= 0:
+        if not isinstance(value, (int, float)) or micros <= 0:
+            return
+        if self.unit is not None:
+            if datetime_of(micros) == LAST_DATETIME:
+                text = f"the first time is {value!r}, which would be behind the year 9999 with unit={self.unit!r}"
+                raise WrongTimeUnit(text, hint="Say another unit: event_time(..., unit='ms'), or 'us', 'ns'.")
             return
         if micros * WRONG_UNIT <= wall_us or micros >= wall_us * WRONG_UNIT:
             means = "milliseconds" if isinstance(value, int) else "seconds"

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import cached_property
+from inspect import getattr_static
 from operator import attrgetter, itemgetter
 from typing import Any, NoReturn, Protocol, TypedDict, TypeVar, get_args, get_type_hints
 
@@ -81,15 +83,21 @@ def getter(where: str, name: str, row_type: Any) -> Callable[[Any], Any]:
     shape = shape_of(row_type)
     if shape is None:
         return attrgetter(name)
-    if name not in shape.names and not hasattr(shape.row_type, name):
-        has = ", ".join(shape.names)
-        text = f"{where}: {type_name(row_type)} has no field {name!r} (it has: {has})"
-        raise UsageError(text, hint=did_you_mean(name, shape.names))
+    if name not in shape.names and callable(getattr_static(shape.row_type, name, len)):  # a method, or nothing at all
+        names = (*shape.names, *_properties(shape.row_type))
+        text = f"{where}: {type_name(row_type)} has no field {name!r} (it has: {', '.join(names)})"
+        raise UsageError(text, hint=did_you_mean(name, names))
     if shape.make is dict:
         return itemgetter(name)
     if shape.is_tuple and name in shape.names:
         return itemgetter(shape.names.index(name))
     return attrgetter(name)
+
+
+def _properties(row_type: type) -> tuple[str, ...]:
+    """Return the names of the public properties of a class of rows."""
+    names = (name for name in dir(row_type) if not name.startswith(("_", "model_")))
+    return tuple(name for name in names if isinstance(getattr_static(row_type, name), property | cached_property))
 
 
 def is_function(target: Any) -> bool:

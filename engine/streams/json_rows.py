@@ -38,7 +38,7 @@ class JsonOf(Generic[R]):
 
 
 def json_of(row_type: type[R]) -> JsonOf[R]:
-    """Return a function that decodes JSON into rows of a type, for `KafkaSpoutConfig(value=...)` or a `map`.
+    """Return a function that decodes JSON into rows of a type, for `flow.stream(value=...)` or a `map`.
 
     The type is a NamedTuple, a dataclass, a TypedDict, a pydantic model, or any type of their fields. Each value is checked. A text in ISO
     form becomes a datetime, date or time, a text a UUID or Decimal, a number of seconds a timedelta, and a value a member of its Enum.

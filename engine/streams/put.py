@@ -14,8 +14,9 @@ R_contra = TypeVar("R_contra", contravariant=True)
 class Put(Generic[R_contra]):
     """Target of a sink: sets the value of a key in a map, such as `PostgresValues`, to that of the newest row. The newest update wins.
 
-    `key` and `value` are functions of a row. The key is a value that the map takes, or a tuple of such values. The value None deletes the
-    key. An update of a session deletes the keys of the sessions that it replaces (WI-3), as `key` returns them for their starts.
+    `key` and `value` are functions of a row. The key is a value that the map takes, or a tuple of such values, which a table has in one
+    column, encoded. For a key that people read, make a text of it. The value None deletes the key. An update of a session deletes the
+    keys of the sessions that it replaces (WI-3), as `key` returns them for their starts.
 
     >>> from engine.streams import Flow
     >>> from engine.testing import Feeder, run_topology

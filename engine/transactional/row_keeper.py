@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Final
 
 from engine.api import TaskContext
-from engine.dead_letters import DeadLetter, DeadLettersSnapshot, StoredLetters
+from engine.dead_letters import ERROR_IN_VIEWS, DeadLetter, DeadLettersSnapshot, StoredLetters, clipped
 from engine.errors import Failure, FatalError, UsageError
 from engine.log import EngineLogger
 from engine.transactional.attempt import TransactionAttempt
@@ -83,8 +83,9 @@ class RowKeeper:
             self._rows_given_up += len(letters)
             by_component = Counter(letter.component_id for letter in letters)
             told = ", ".join(f"{count:,} of {component!r}" for component, count in sorted(by_component.items()))
-            LOGGER.warning("batch %d of %r is committed without %s. They are dead letters now: python -m engine dead-letters.", txid,
-                           self._context.topology_name, told)  # fmt: skip
+            first = letters[0].error.partition("\n")[0]
+            LOGGER.warning("batch %d of %r is committed without %s (%s). They are dead letters now: python -m engine dead-letters.",
+                           txid, self._context.topology_name, told, clipped(first, ERROR_IN_VIEWS))  # fmt: skip
 
     def snapshot(self) -> DeadLettersSnapshot:
         """Return the number of letters, and the newest one."""

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 from engine import ComponentError, Config, StatefulBasicBolt, Topology, TopologyBuilder, TopologyError, Tuple, bolt
-from engine.cli import snapshot_text
+from engine.cli import run_in_terminal, snapshot_text
 from engine.dead_letters import DeadLettersEntry
 from engine.metrics import render
 from engine.runtime.metric_families import families
@@ -283,6 +283,20 @@ def test_refused_rows_are_given_up_by_their_committer(killed: str | None) -> Non
     assert (letters.stored, letters.given_up) == (3, 3)
     assert "handled out given up 3" in snapshot_text.state_texts(None, snapshot)
     assert 'stormcell_given_up_tuples_total{topology="committed",component="out",task="2"} 3' in render(families(snapshot))
+
+
+@pytest.mark.guarantee("DL-4")
+def test_the_last_lines_of_a_run_name_its_dead_letters(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
+    class Refusing(Writing):
+        def finish_batch(self) -> None:
+            if self.rows:
+                raise BadRows("column 'n' is a text", rows=range(len(self.rows)))
+
+    outcome = run_in_terminal(topology(lambda: Refusing(Target()), rows=6), Config(), view="silent")
+    assert outcome.exit_status == 0
+    assert "rows of 'out' (column 'n' is a text). They are dead letters now" in caplog.text
+    said = capfd.readouterr().err
+    assert "committed: 6 rows are dead letters of this run (last error, of 'out': column 'n' is a text). List them: python -m" in said
 
 
 def test_rows_that_a_committer_refuses_are_left_out_for_good() -> None:

@@ -273,6 +273,8 @@ def test_a_first_time_with_another_unit_is_refused_with_the_name_of_the_setting(
         settings.check_first(1_700_000_000, WALL_US // 1000, WALL_US)
     assert "unit" in str(refused.value.hint)
     EventTime("at", unit="ms").check_first(1_700_000_000, WALL_US // 1000, WALL_US)
+    with pytest.raises(WrongTimeUnit, match="behind the year 9999 with unit='s'"):
+        EventTime("at", unit="s").check_first(1_700_000_000_000, WALL_US * 1000, WALL_US)
 
 
 @pytest.mark.parametrize(

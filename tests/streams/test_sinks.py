@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine import BasicBolt, Config, TopologyError, Tuple, UsageError, bolt, spout
-from engine.streams import Flow, Keyed, Put, Revised
+from engine.streams import Flow, Keyed, Put, Revised, minutes, tumbling
 from engine.streams.windows import Windowed
 from engine.testing import Capture, run_topology
 from engine.topology.graph import mermaid
@@ -202,6 +202,10 @@ def test_mistakes_are_named_where_they_are_made() -> None:
     clicks, _ = clicks_of(flow, *CLICKS)
     with pytest.raises(UsageError, match=r"sink 'totals': Click has no field 'usr' \(it has: user, page, ms\)\nFix: Did you mean 'user'\?"):
         clicks.sink("totals", ReduceInto(MemoryValues("totals"), key="usr"))
+    counts = clicks.event_time("ms").key_by("user").window(tumbling(minutes(1))).count(name="counts")
+    has = r"Windowed has no field 'count' \(it has: key, start_us, end_us, value, end, start\)"
+    with pytest.raises(UsageError, match=rf"sink 'table': {has}"):
+        counts.sink("table", SqlCommitter(SqliteDatabase("x.db"), "INSERT INTO t VALUES ($1, $2)", fields=("key", "count")))
     with pytest.raises(UsageError, match=r"sink 'show': a function takes the row, so it has no fields"):
         clicks.sink("show", print, fields={"page": lambda click: click.page})  # type: ignore[call-overload]
     with pytest.raises(UsageError, match=r"key_by\(\): Click has no field 'pgae'"):
