@@ -4,14 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
-from engine.errors import FatalError
+from engine.api.fields import short_repr
+from engine.errors import FatalError, UsageError
 from engine.streams.calls import Call
+from engine.streams.rows import RowMisfit
 from engine.streams.shapes import Misfit, as_stored, converter, type_name
 
 Row = TypeVar("Row")
 Acc = TypeVar("Acc")
 Out = TypeVar("Out")
-REMEDY: Final = "Give the stage another name, or remove its state: python -m engine state remove."
+REMEDY: Final = "Give the stage another name, or remove its state: python -m engine state delete."
 
 
 class Aggregate(Generic[Row, Acc, Out]):
@@ -63,6 +65,7 @@ class Reduction:
     def set_row_type(self, row_type: Any) -> None:
         """Set the type of the rows that a stored value has."""
         self._row_type = row_type
+        self._load_row = converter(row_type, "stored")
         self._load = converter(self._type_of_value(row_type), "stored")
 
     def _type_of_value(self, row_type: Any) -> Any:
@@ -78,6 +81,24 @@ class Reduction:
 
     def result(self, value: Any) -> Any:
         """Return what the value means to the user."""
+        return value
+
+    def kept(self, row: Any) -> Any:
+        """Return a row that the value will have. Raises RowMisfit if the state could not give it back as it is."""
+        try:
+            again = self._load_row(as_stored(row))
+        except Misfit as error:
+            raise RowMisfit(f"stage {self.stage!r} cannot keep the row {short_repr(row)}: {error}") from None
+        if again != row or type(again) is not type(row):
+            text = f"stage {self.stage!r} cannot keep the row {short_repr(row)}: the state would give it back as {short_repr(again)}"
+            raise RowMisfit(text, hint="Declare the types of all its fields.")
+        return row
+
+    def measured(self, row: Any) -> Any:
+        """Return what the user's function says of a row. Raises UsageError for None, which no other value can be compared with."""
+        value = self.function(row)
+        if value is None:
+            raise UsageError(f"{self.kind}() got None for the row {short_repr(row)}", hint="Filter such rows out before.")
         return value
 
     def stored(self, value: Any) -> Any:
@@ -117,10 +138,16 @@ class Reduce(Reduction):
     keeps_rows = True
 
     def add(self, value: Any, row: Any) -> Any:
-        return row if value is None else self.function(value, row)
+        return self.kept(row if value is None else self._reduced(value, row))
 
     def merge(self, value: Any, other: Any) -> Any:
-        return self.function(value, other)
+        return self._reduced(value, other)
+
+    def _reduced(self, value: Any, other: Any) -> Any:
+        reduced = self.function(value, other)
+        if reduced is None:
+            raise UsageError("the function of reduce() returned None", hint="Return a row, as those that it is given.")
+        return reduced
 
 
 class Sum(Reduction):
@@ -129,7 +156,7 @@ class Sum(Reduction):
     kind = "sum"
 
     def add(self, value: Any, row: Any) -> Any:
-        number = self.function(row)
+        number = self.measured(row)
         return number if value is None else value + number
 
     def merge(self, value: Any, other: Any) -> Any:
@@ -143,7 +170,7 @@ class Mean(Reduction):
 
     def add(self, value: Any, row: Any) -> tuple[Any, int]:
         total, count = value or (0, 0)
-        return total + self.function(row), count + 1
+        return total + self.measured(row), count + 1
 
     def merge(self, value: tuple[Any, int], other: tuple[Any, int]) -> tuple[Any, int]:
         return value[0] + other[0], value[1] + other[1]
@@ -158,7 +185,7 @@ class Min(Reduction):
     kind = "min"
 
     def add(self, value: Any, row: Any) -> Any:
-        each = self.function(row)
+        each = self.measured(row)
         return each if value is None or each < value else value
 
     def merge(self, value: Any, other: Any) -> Any:
@@ -171,7 +198,7 @@ class Max(Reduction):
     kind = "max"
 
     def add(self, value: Any, row: Any) -> Any:
-        each = self.function(row)
+        each = self.measured(row)
         return each if value is None or each > value else value
 
     def merge(self, value: Any, other: Any) -> Any:
@@ -185,7 +212,8 @@ class MaxBy(Reduction):
     keeps_rows = True
 
     def add(self, value: Any, row: Any) -> Any:
-        return row if value is None or self.function(row) > self.function(value) else value
+        each = self.measured(row)
+        return self.kept(row) if value is None or each > self.function(value) else value
 
     def merge(self, value: Any, other: Any) -> Any:
         return other if self.function(other) > self.function(value) else value
@@ -201,7 +229,7 @@ class Collect(Reduction):
         return list[row_type]
 
     def add(self, value: list[Any] | None, row: Any) -> list[Any]:
-        return [*(value or ()), row]
+        return [*(value or ()), self.kept(row)]
 
     def merge(self, value: list[Any], other: list[Any]) -> list[Any]:
         return value + other
@@ -238,6 +266,12 @@ class ReductionPlan:
     call: Call | None
     row_type: Any = None
     """Type of the rows that the value keeps. None: unknown."""
+
+    @property
+    def description(self) -> str:
+        """What a stored value is of. An aggregate of the user is named by its class."""
+        of = "" if self.kind is not Custom or self.call is None else type(self.call.given).__qualname__
+        return f"{self.kind.kind}({of})"
 
     def live(self, function: Callable[..., Any] | None, stage: str) -> Reduction:
         """Return the reduction of a task of this stage, which calls this function."""

@@ -12,7 +12,7 @@ from engine.streams.graph import LATE, BoltNode, Layout, StepNode, Wired
 from engine.streams.rows import ROW, TIME
 from engine.streams.running_bolt import RunningStage
 from engine.streams.sink_bolts import SinkFactory
-from engine.streams.window_bolt import NO_UPDATES, WindowSpec, WindowStage
+from engine.streams.window_bolt import WindowSpec, WindowStage
 from engine.streams.windows import Updates
 from engine.topology.factory import Factory, FactoryFault
 
@@ -55,7 +55,7 @@ class WindowNode(BoltNode):
     keeps_state: ClassVar[bool] = True
     spec: WindowSpec
     reduction: ReductionPlan
-    updates: Updates = NO_UPDATES
+    updates: Updates | None = None
 
     @property
     def default_name(self) -> str:

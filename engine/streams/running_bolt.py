@@ -8,7 +8,7 @@ from engine.api import Burst, Fields
 from engine.checkpoint import StatefulBurstBolt
 from engine.errors import FatalError
 from engine.kernel import named_tuples
-from engine.state import KeyValueState
+from engine.state import KeyValueState, LayeredState
 from engine.streams.aggregates import REMEDY, Count, Reduction, ReductionPlan
 from engine.streams.calls import OpenCalls
 from engine.streams.chain_bolt import Output, emit_aligned
@@ -42,14 +42,17 @@ class RunningBolt(StatefulBurstBolt):
 
     def init_state(self, state: KeyValueState[Any, Any]) -> None:
         """Receive the state, and check that its values are of this stage. One of them stands for all."""
+        assert isinstance(state, LayeredState)
         self.state = state
+        if state.namespaces():
+            raise FatalError(f"stage {self._stage.name!r} has stored windows, and is {self.reduction.kind}() now", hint=REMEDY)
         for _, stored in state.items():
             self._loaded(stored)
             break
 
     def execute_many(self, burst: Burst) -> Awaitable[None] | None:
         rows, keys = burst[ROW], burst[KEY]
-        if self._plan.row_type is None and self.reduction.keeps_rows and self._seen is not type(rows[0]):
+        if self._plan.row_type is None and self.reduction.keeps_rows and self._seen is None:
             self._seen = type(rows[0])
             self.reduction.set_row_type(self._seen)
         known = list(dict.fromkeys(keys))

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import timedelta
-from typing import Any, Generic, NoReturn, TypeGuard, TypeVar, Unpack, overload
+from typing import Any, Generic, NoReturn, TypeGuard, TypeVar, Union, Unpack, overload
 
 from engine.api import BoltFactory
 from engine.api.arguments import checked_count
@@ -29,7 +29,7 @@ from engine.streams.rows import KEY, ROW, TIME, Failed, Keyed, Revised
 from engine.streams.steps import FilterStep, FlatMapStep, KeyStep, MapStep, SelectStep, Step
 from engine.streams.times import to_duration_micros
 from engine.streams.tops import Top, no_key, windows_of_results, with_own_window
-from engine.streams.window_bolt import NO_UPDATES, WindowSpec
+from engine.streams.window_bolt import WindowSpec
 from engine.streams.windows import Calendar, Late, Session, Sliding, Updates, Windowed
 from engine.transactional.values import ReduceInto
 
@@ -273,6 +273,8 @@ class KeyedStream(Generic[K, R_co]):
         windows, too. With either of them each result is a `Revised`, which replaces the one before it.
         """
         refuse_revisions("window", self._port)
+        if type(early) is not bool:
+            raise UsageError(f"early={early!r} is not a bool", hint="Write early=True.")
         if allowed_lateness is None and not early:
             return in_windows(self._port, self._type, spec)
         allowed_us = 0 if allowed_lateness is None else to_duration_micros(allowed_lateness, "allowed_lateness", least=0)
@@ -375,6 +377,11 @@ class WindowedStage(Stage[In, Out], Generic[In, Out]):
         """Return the results with the greatest values in each window, over all keys, as one row for each window. Its key is None."""
         node = self._port.node
         assert isinstance(node, WindowNode)
+        if options.get("on_error") == "divert":
+            raise UsageError("top() gets results, which cannot be diverted", hint="Leave on_error out.")
+        if node.reduction.kind.keeps_rows:
+            text = f"top() compares the values of results, and {node.reduction.kind.kind}() gives rows"
+            raise UsageError(text, hint="Use count(), sum(), mean(), min() or max(), or an aggregate whose result is a number.")
         windows: WindowedStream[None, Any] = self.key_by(no_key).window(windows_of_results(node.spec))
         results: Stage[Any, Any] = windows.aggregate(Top(checked_count("top", most, 1)), name=name, **options)
         own_window: Any = with_own_window
@@ -386,7 +393,7 @@ class WindowedStream(Generic[K, R_co]):
 
     __slots__ = ("_port", "_spec", "_type", "_updates")
 
-    def __init__(self, port: Port, row_type: Any, spec: WindowSpec, updates: Updates = NO_UPDATES) -> None:
+    def __init__(self, port: Port, row_type: Any, spec: WindowSpec, updates: Updates | None = None) -> None:
         """Windowed streams come from `KeyedStream.window`."""
         self._port, self._type, self._spec, self._updates = port, row_type, spec, updates
 
@@ -400,6 +407,9 @@ class WindowedStream(Generic[K, R_co]):
         """Aggregate the rows by an object of your own with `initial`, `add`, `merge` and `result`."""
         if not isinstance(aggregate, Aggregate):
             raise UsageError(f"aggregate() takes an Aggregate, not {aggregate!r}", hint="Derive its class from engine.streams.Aggregate.")
+        missing = [name for name in ("initial", "add", "merge", "result") if getattr(type(aggregate), name) is getattr(Aggregate, name)]
+        if missing:
+            raise UsageError(f"the aggregate {type(aggregate).__name__} has no {missing[0]}()", hint="Write all four methods.")
         return self._stage(ReductionPlan(Custom, Call(aggregate)), name, options)
 
     def reduce(
@@ -447,7 +457,7 @@ class WindowedStream(Generic[K, R_co]):
             if options.get(option):
                 text = f"{reduction.kind.kind}() in windows acts on watermarks, which reach only a bolt on the event loop"
                 raise UsageError(f"{text}, so it takes no {option}", hint=f"Leave {option} out, and raise the parallelism.")
-        kind, row_type = (WindowNode, Windowed) if self._updates == NO_UPDATES else (RevisedWindowNode, Revised)
+        kind, row_type = (WindowNode, Windowed) if self._updates is None else (RevisedWindowNode, Revised)
         node = kind(
             graph=self._port.node.graph,
             inputs=(self._port,),
@@ -572,15 +582,18 @@ def merge(*streams: Stream[T]) -> Stream[T]:
     """Return the rows of several streams of one flow, as they come."""
     if not streams:
         raise UsageError("merge() has no streams", hint="Write merge(first, second).")
+    for stream in streams:
+        if not isinstance(stream, Stream):
+            raise UsageError(f"merge() takes streams, not {stream!r}", hint="Write merge(first, second).")
     if len(streams) == 1:
         return streams[0]
     ports = tuple(stream._port for stream in streams)
-    types = {id(stream._type): stream._type for stream in streams}
-    row_type = streams[0]._type if len(types) == 1 else None
+    types = [stream._type for stream in streams]
+    row_type = None if None in types else Union[tuple(types)]  # noqa: UP007 - of one type it is the type itself
     return Stream(Port(MergeNode(graph=ports[0].node.graph, inputs=ports, row_type=row_type)), row_type)
 
 
-def in_windows(port: Port, row_type: Any, spec: Any, updates: Updates = NO_UPDATES) -> WindowedStream[Any, Any]:
+def in_windows(port: Port, row_type: Any, spec: Any, updates: Updates | None = None) -> WindowedStream[Any, Any]:
     """Return the windows over a stream. Raise UsageError if its rows have no time, or the windows are none."""
     if not isinstance(spec, WindowSpec):
         hint = "Write tumbling(minutes(1)), sliding(minutes(5), every=seconds(30)), session(gap=minutes(30)) or calendar('day', tz=...)."

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 from engine.api import Burst, Fields
 from engine.checkpoint import StatefulBurstBolt
-from engine.errors import FatalError
+from engine.errors import EngineError, FatalError
 from engine.kernel import key_group
 from engine.metrics.user_metrics import Counter
 from engine.state import KeyValueState, LayeredState
@@ -34,7 +34,6 @@ PROGRESS: Final = "progress"
 """Namespace of the watermark up to which the windows of each key group are closed."""
 LATE_ROWS: Final = "late_rows"
 """Metric with the number of late rows."""
-NO_UPDATES: Final = Updates()
 WindowSpec = Sliding | Calendar | Session
 
 
@@ -78,18 +77,23 @@ class WindowBolt(StatefulBurstBolt):
         assert isinstance(state, LayeredState)
         self._slots = [_keys_of_slots(state.place.key_groups)[slot] for slot in state.place.slots]
         self._progress = state.namespace(PROGRESS)
-        stored = [each for each in self._progress.get_many(self._slots) if each is not None]
+        found = self._progress.get_many(self._slots)
+        stored = [each for each in found if each is not None]
         for _, _, stage in stored:
             self._check(stage)
-        closed = min((each[0] for each in stored), default=FIRST)
+        if not stored and next(state.items(), None) is not None:
+            self._check("running results")
+        closed = [FIRST if each is None else each[0] for each in found]
         watermark = max((each[1] for each in stored), default=FIRST)
-        progress, updates = (closed, watermark), self._stage.updates
+        progress, updates = (min(closed), watermark), self._stage.updates
         self.keeper = open_keeper(state, self._stage.spec, self._reduction, progress=progress, updates=updates)
+        if min(closed) < max(closed):  # the slots come from tasks that had come to different watermarks
+            by_slot, slot_of = dict(zip(state.place.slots, closed, strict=True)), state.place.slot_of
+            self.keeper.closed_for = lambda key: by_slot[slot_of(key)]
         self._stored = self.keeper.progress if stored else None
 
     def execute_many(self, burst: Burst) -> None:
-        if self.keeper.closed < self.keeper.watermark:
-            self._finish_close()
+        self._finish_close()
         rows = burst[ROW]
         if not self._knows_rows and self._seen is not type(rows[0]):
             self._seen = type(rows[0])
@@ -102,25 +106,37 @@ class WindowBolt(StatefulBurstBolt):
 
     def pass_watermark(self, watermark: int) -> Iterator[None]:
         """Close the windows that end at the watermark or before, and emit their results in slices."""
-        for part in self.keeper.close(watermark):
+        for part in self._made(self.keeper.close(watermark)):
             self._emit(part)
             yield
 
     def _finish_close(self) -> None:
         """Finish a close that ended with the task that had these keys before."""
-        for part in self.keeper.close(self.keeper.watermark):
-            self._emit(part)
+        if self.keeper.closed < self.keeper.watermark:
+            for part in self._made(self.keeper.close(self.keeper.watermark)):
+                self._emit(part)
+
+    def _made(self, parts: Iterator[list[Any]]) -> Iterator[list[Any]]:
+        """Yield the results. An error of the user's code ends the run, because it belongs to no row that could be sent again."""
+        try:
+            yield from parts
+        except EngineError:
+            raise
+        except Exception as error:
+            text = f"stage {self._stage.name!r} could not close its windows: {type(error).__name__}: {error}"
+            raise FatalError(text, hint="Correct the function, and start again. The windows are still in the state.") from error
 
     def _emit(self, part: list[Any]) -> None:
-        if self._stage.updates == NO_UPDATES:
+        if self._stage.updates is None:
             self.collector.emit_many([(each, each.end_us - 1) for each in part])
         else:
             self.collector.emit_many([(each, each.value.end_us - 1) for each in part])
 
     def pre_prepare(self, txid: int) -> None:
         """Give the updates of before the checkpoint (WI-4), and store how far windows are closed (WI-5)."""
+        self._finish_close()
         if isinstance(self.keeper, (RevisedTimeWindows, RevisedSessionWindows)):
-            for part in self.keeper.updates():
+            for part in self._made(self.keeper.updates()):
                 self._emit(part)
         if self.keeper.progress != self._stored:
             self._stored = self.keeper.progress
@@ -139,7 +155,7 @@ class WindowBolt(StatefulBurstBolt):
         """Raise FatalError unless the stored windows are those of this stage."""
         if stored != self._stage.description:
             text = f"stage {self._stage.name!r} has stored {stored}, and is {self._stage.description} now"
-            hint = f"Give the stage another name, or remove its state: python -m engine state remove ... {self._stage.name}."
+            hint = "Give the stage another name, or remove its state: python -m engine state delete."
             raise FatalError(text, hint=hint)
 
 
@@ -161,14 +177,14 @@ class WindowStage:
     name: str
     spec: WindowSpec
     reduction: ReductionPlan
-    updates: Updates = NO_UPDATES
+    updates: Updates | None = None
     layout: tuple[str, ...] = (ROW, TIME)
 
     @property
     def description(self) -> str:
         """What the stored windows are."""
-        updates = "" if self.updates == NO_UPDATES else f" with {self.updates}"
-        return f"{self.reduction.kind.kind}() of {self.spec}{updates}"
+        updates = "" if self.updates is None else f" with {self.updates}"
+        return f"{self.reduction.description} of {self.spec}{updates}"
 
     def create(self) -> WindowBolt:
         """Return a new bolt."""

@@ -1,7 +1,5 @@
 """Windows of a flow as plain objects: what they are, what they keep in the state of a task, and what they give out."""
 
-from typing import Final
-
 from engine.streams.aggregates import Reduction
 from engine.streams.times import FIRST
 from engine.streams.windows.keyed import Namespace, NamespacedState
@@ -34,22 +32,19 @@ __all__ = [
     "tumbling",
 ]
 
-_NONE: Final = Updates()
-
-
 def open_keeper(
     state: NamespacedState,
     spec: Sliding | Calendar | Session,
     reduction: Reduction,
     *,
     progress: tuple[int, int] = (FIRST, FIRST),
-    updates: Updates = _NONE,
+    updates: Updates | None = None,
 ) -> TimeWindows | SessionWindows:
     """Return the keeper of the windows of one task, over the state that the task has.
 
     With updates its results are `Revised`, and it is a `RevisedTimeWindows` or `RevisedSessionWindows`, which has `updates`.
     """
-    if updates != _NONE:
+    if updates is not None:
         if isinstance(spec, Session):
             return RevisedSessionWindows(state, spec, reduction, progress=progress, updates=updates)
         return RevisedTimeWindows(state, spec, reduction, progress=progress, updates=updates)

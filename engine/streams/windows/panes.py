@@ -7,9 +7,8 @@ change stay: `EMITTED` holds, while a close takes more than one slice, the end o
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import islice
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from engine.errors import EngineBug
 from engine.streams.aggregates import Reduction
@@ -17,7 +16,7 @@ from engine.streams.times import FIRST, INFINITY
 from engine.streams.windows.keyed import NamespacedState
 from engine.streams.windows.lateness import Lateness
 from engine.streams.windows.merging import RunningMerge
-from engine.streams.windows.results import Windowed
+from engine.streams.windows.results import Windowed, result_of, windowed
 from engine.streams.windows.specs import Calendar, Sliding
 
 EMITTED: Final = "emitted"
@@ -25,7 +24,6 @@ SLICE: Final = 2000
 """Results of one slice of a close."""
 
 
-_windowed: Final = cast("Callable[[tuple[Any, ...]], Windowed[Any, Any]]", partial(tuple.__new__, Windowed))  # in C
 
 
 class TimeWindows:
@@ -37,6 +35,8 @@ class TimeWindows:
 
     _allowed_us = 0
     """How long a window is kept behind its end."""
+    closed_for: Callable[[Any], int] | None = None
+    """Up to where the windows of a key are closed, until this task has closed windows itself. None: all keys are as far as `closed`."""
 
     def __init__(
         self,
@@ -146,8 +146,8 @@ class TimeWindows:
         self.watermark = max(self.watermark, watermark)
 
     def _close_plain(self, size: int) -> Iterator[list[Any]]:
-        result, loaded = self._reduction.result, self._reduction.loaded
-        plain = self._reduction.counts
+        reduction, loaded = self._reduction, self._reduction.loaded
+        plain = reduction.counts
         while self._panes and (end := self._spec.last_end(pane := self._panes[0])) <= self.watermark:
             namespace = self._state.namespace(pane)
             items = iter(namespace.items())
@@ -160,9 +160,9 @@ class TimeWindows:
                 else:
                     self._drop(pane)
                 if plain:
-                    yield [_windowed((key, pane, end, value)) for key, value in part]
+                    yield [windowed((key, pane, end, value)) for key, value in part]
                 else:
-                    yield [_windowed((key, pane, end, result(loaded(value)))) for key, value in part]
+                    yield [result_of(reduction, key, pane, end, loaded(value)) for key, value in part]
                 part = following
             if pane in self._known:
                 self._drop(pane)
@@ -187,11 +187,11 @@ class TimeWindows:
         self._complete(marked)
 
     def _kept_results(self, before: dict[Any, int]) -> Iterator[Windowed[Any, Any]]:
-        result = self._reduction.result
+        reduction, closed_for = self._reduction, self.closed_for
         for start, end in self._due_windows():
             for key, acc in self._merged(start, end):
-                if before.get(key, FIRST) < end:
-                    yield _windowed((key, start, end, result(acc)))
+                if before.get(key, FIRST) < end and (closed_for is None or closed_for(key) < end):
+                    yield result_of(reduction, key, start, end, acc)
 
     def _final(self, part: list[Windowed[Any, Any]]) -> list[Any]:
         """Return what is given for the results of a slice."""
@@ -203,7 +203,7 @@ class TimeWindows:
             self._drop(self._panes[0])
         if marked and self.closed < self.watermark:
             self._state.namespace(EMITTED).drop()
-        self.closed = self.watermark
+        self.closed, self.closed_for = self.watermark, None
 
     def _due_windows(self) -> Iterator[tuple[int, int]]:
         """Yield start and end of the windows to close that have rows, in the order of their ends."""

@@ -1,8 +1,13 @@
 """What windows give out: results and late rows."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Generic, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
+from engine.errors import FatalError
+from engine.safe_text import safe_repr
+from engine.streams.aggregates import Reduction
 from engine.streams.times import datetime_of
 
 Key = TypeVar("Key")
@@ -31,6 +36,20 @@ class Windowed(NamedTuple, Generic[Key, Value]):
     def end(self) -> datetime:
         """First time behind the window."""
         return datetime_of(self.end_us)
+
+
+windowed: Final = cast("Callable[[tuple[Any, ...]], Windowed[Any, Any]]", partial(tuple.__new__, Windowed))
+"""Makes a result of its fields, in C."""
+
+
+def result_of(reduction: Reduction, key: Any, start: int, end: int, value: Any) -> Windowed[Any, Any]:
+    """Return the result of a window. An error of the user's code ends the run, because it belongs to no row that could be sent again."""
+    try:
+        return windowed((key, start, end, reduction.result(value)))
+    except Exception as error:
+        window = f"from {datetime_of(start).isoformat()} to {datetime_of(end).isoformat()}"
+        text = f"stage {reduction.stage!r}: the result of {safe_repr(key)} {window}: {type(error).__name__}: {error}"
+        raise FatalError(text, hint="Correct the aggregate, and start again. The window is still in the state.") from error
 
 
 class Late(NamedTuple, Generic[Row]):

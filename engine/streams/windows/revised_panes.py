@@ -16,7 +16,7 @@ from engine.streams.times import FIRST
 from engine.streams.windows.keyed import Namespace, NamespacedState
 from engine.streams.windows.merging import RunningMerge
 from engine.streams.windows.panes import SLICE, TimeWindows
-from engine.streams.windows.results import Windowed
+from engine.streams.windows.results import Windowed, result_of
 from engine.streams.windows.specs import Calendar, Sliding, Updates
 
 CHANGED: Final = "changed"
@@ -117,7 +117,7 @@ class RevisedTimeWindows(TimeWindows):
             yield part
 
     def _updates(self) -> Iterator[Revised[Windowed[Any, Any]]]:
-        result = self._reduction.result
+        reduction = self._reduction
         # A window that this close closes has its final result, and no update before it.
         starts = [start for start in sorted(self._starts[CHANGED]) if not self.closed < self._end_of(start) <= self.watermark]
         for start, changes in self._shared_changes(starts) if self._spec.overlaps else self._plain_changes(starts):
@@ -127,7 +127,7 @@ class RevisedTimeWindows(TimeWindows):
                 changed.delete(key)
                 given.put(key, revision + 1)
                 self._starts[GIVEN].add(start)
-                yield Revised(Windowed(key, start, end, result(acc)), revision, kind)
+                yield Revised(result_of(reduction, key, start, end, acc), revision, kind)
             self._forget(CHANGED, start)
 
     def _plain_changes(self, starts: list[int]) -> Iterator[tuple[int, Iterator[tuple[Any, int, Any]]]]:

@@ -14,7 +14,7 @@ from engine.streams.rows import Revised, RevisionKind
 from engine.streams.times import FIRST
 from engine.streams.windows.keyed import NamespacedState
 from engine.streams.windows.panes import SLICE
-from engine.streams.windows.results import Windowed
+from engine.streams.windows.results import Windowed, result_of
 from engine.streams.windows.revised_panes import CHANGED
 from engine.streams.windows.sessions import SessionWindows
 from engine.streams.windows.specs import Session, Updates
@@ -156,8 +156,8 @@ class RevisedSessionWindows(SessionWindows):
         """Return the result of a session, and note that it is given."""
         first, last, acc, history = record
         record[3] = History(history.given + 1, stage)
-        value = self._reduction.result(self._reduction.loaded(acc))
-        return Revised(Windowed(key, first, last + self._gap, value), history.given, kind, history.replaces)
+        result = result_of(self._reduction, key, first, last + self._gap, self._reduction.loaded(acc))
+        return Revised(result, history.given, kind, history.replaces)
 
     def _ended_of(self, keys: list[Any]) -> Iterator[Any]:
         sessions = {key: self._raw_records(stored) for key, stored in zip(keys, self._sessions.get_many(keys, ()), strict=True)}

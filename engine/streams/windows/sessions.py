@@ -6,7 +6,7 @@ deadline; a key whose session goes on stays where it is until its bucket is due,
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from engine.streams.times import FIRST, INFINITY
 from engine.streams.windows.keyed import NamespacedState
 from engine.streams.windows.lateness import Lateness
 from engine.streams.windows.panes import SLICE
-from engine.streams.windows.results import Windowed
+from engine.streams.windows.results import result_of
 from engine.streams.windows.specs import Session
 
 SESSIONS: Final = "sessions"
@@ -32,6 +32,8 @@ class SessionWindows:
     """Stored values of one session."""
     _allowed_us = 0
     """How long a session is kept behind its end."""
+    closed_for: Callable[[Any], int] | None = None
+    """Not used: what is closed of a key stands in its sessions."""
 
     def __init__(
         self,
@@ -183,13 +185,13 @@ class SessionWindows:
                 due.append((last + self._gap, key))
                 sessions[key] = stored
         due.sort(key=lambda one: one[0])
-        result, loaded = self._reduction.result, self._reduction.loaded
+        reduction = self._reduction
         for end, key in due:
             first, _, acc, *rest = sessions[key]
             sessions[key] = rest
             self._put(key, rest)
             self.open_windows -= 1
-            yield Windowed(key, first, end, result(loaded(acc)))
+            yield result_of(reduction, key, first, end, reduction.loaded(acc))
 
     def _put(self, key: Any, stored: list[Any]) -> None:
         if stored:

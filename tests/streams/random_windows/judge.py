@@ -4,13 +4,14 @@ import ast
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from engine.streams.windows import Calendar, Session
 from tests.model.window_model import window_of_calendar, windows_of_time
 from tests.streams.random_windows.plan import FILTERED, POISONED, Plan
 from tests.streams.random_windows.sources import Row
 
+KINDS: Final = ("early", "final", "late")
 Results: TypeAlias = dict[tuple[Any, int], tuple[int, Any]]
 """End and value by key and start."""
 
@@ -40,9 +41,37 @@ def plain(spec: Any, rows: Iterable[tuple[Any, int, Any]]) -> dict[tuple[Any, in
     return {name: (end, sorted(its)) for name, (end, its) in windows.items()}
 
 
-def parsed(lines: Iterable[str]) -> list[tuple[Any, int, int, Any]]:
-    """Return results: key, start, end and value."""
+def parsed(lines: Iterable[str]) -> list[Any]:
+    """Return results: key, start, end and value. With updates also revision, kind, and the starts that it replaces."""
     return [ast.literal_eval(line) for line in lines]
+
+
+def newest(results: Iterable[tuple[Any, ...]]) -> list[tuple[Any, int, int, Any]]:
+    """Return the newest revision of each key and start that no later result replaces. Results without revisions stay as they are."""
+    results = list(results)
+    replaced = {(each[0], start) for each in results for start in (each[6] if len(each) > 4 else ())}
+    found: dict[Any, tuple[Any, ...]] = {}
+    for number, each in enumerate(sorted(results, key=lambda each: each[4] if len(each) > 4 else 0)):
+        if each[:2] not in replaced:
+            found[each[:2] if len(each) > 4 else number] = each
+    return [(each[0], each[1], each[2], each[3]) for each in found.values()]
+
+
+def judge_revisions(plan: Plan, results: Iterable[tuple[Any, ...]]) -> Iterator[str]:
+    """The revisions of a key and start count from 0, and at most one of them is final (WI-4).
+
+    A row beyond the bound may begin a session with the start of one that is forgotten, so nothing is said of such sessions.
+    """
+    if isinstance(plan.spec, Session) and plan.unbound:
+        return
+    by_window = defaultdict(list)
+    for each in results:
+        by_window[each[:2]].append(each)
+    for name, its in by_window.items():
+        its.sort(key=lambda each: each[4])
+        kinds = [KINDS.index(each[5]) for each in its]
+        if [each[4] for each in its] != list(range(len(its))) or kinds != sorted(kinds) or kinds.count(KINDS.index("final")) > 1:
+            yield f"the window {name} has these revisions: {its}"
 
 
 def fate_of(plan: Plan, row: Row) -> str:

@@ -52,6 +52,8 @@ class Plan:
     steps: Sequence[str]
     spec: Any
     aggregation: Aggregation
+    updates: dict[str, Any]
+    """Arguments of the first windows with which they give updates. Empty: each window has one result."""
     second: Any
     """Windows over the results of the first ones. None: there are none."""
     slice: int
@@ -92,6 +94,7 @@ def draw_plan(seed: int, *, is_calm: bool | None = None, is_exact: bool | None =
     processes.append(_drawn_process(draws, sources, base, True, dies=False))
     return Plan(
         seed=seed,
+        updates=_drawn_updates(random.Random(f"{seed} updates"), 3600 if is_calendar else 1) if exact else {},
         sources=sources,
         steps=steps,
         spec=spec,
@@ -116,6 +119,15 @@ def _drawn_windows(draws: random.Random, unit_secs: int) -> Any:
         every = draws.choice([1, 2, 3])
         return sliding(draws.choice([3, 5, 8]) * unit, every=every * unit)
     return session(gap=draws.choice([1, 2, 5]) * unit)
+
+
+def _drawn_updates(draws: random.Random, unit_secs: int) -> dict[str, Any]:
+    if draws.random() < 0.6:
+        return {}
+    allowed = draws.choice([None, 0, 1, 3, 10])
+    if allowed is None:
+        return {"early": True}
+    return {"allowed_lateness": timedelta(seconds=allowed * unit_secs), "early": draws.random() < 0.6}
 
 
 def _drawn_sources(draws: random.Random, unit_ms: int, exact: bool, calm: bool) -> tuple[list[Source], set[int]]:

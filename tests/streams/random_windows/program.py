@@ -1,5 +1,6 @@
 """The flow of a plan, as each of its processes builds it."""
 
+import ast
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -7,7 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from engine import Topology
-from engine.streams import Flow, Stream, Windowed, merge
+from engine.streams import Flow, Revised, Stream, Windowed, merge
 from tests.checkpoint.committer_world import Rows, Target
 from tests.checkpoint.world import Chance
 from tests.streams.random_windows.plan import FILTERED, POISONED, Plan, ProcessPlan
@@ -52,19 +53,19 @@ class Program:
         rows = merge(*streams)
         for number, step in enumerate(self.plan.steps):
             rows = self._step(rows, step, f"m{number}", self.process.tasks[f"m{number}"])
-        windows: Any = rows.key_by("key").window(self.plan.spec)
+        windows: Any = rows.key_by("key").window(self.plan.spec, **self.plan.updates)
         options: Any = {"name": "first", "parallelism": self.process.tasks["first"]}
         match self.plan.aggregation:
             case "collect":
-                first = windows.collect(**options)
+                first: Any = windows.collect(**options)
             case "count":
                 first = windows.count(**options)
             case _:
                 first = windows.sum(lambda row: row.number, **options)
-        self._sink(first, "out", line_of)
+        self._sink(first, "out", revised_line_of if self.plan.updates else line_of)
         self._sink(first.late, "late", lambda late: str(late.row.number))
         if self.plan.second is not None:
-            closed = first.map(closed_of)
+            closed = (first.finals() if self.plan.updates else first).map(closed_of)
             options = {"name": "second", "parallelism": self.process.tasks["second"]}
             second = closed.key_by(lambda row: row.key < "c").window(self.plan.second).collect(**options)
             self._sink(second, "out2", line_of)
@@ -145,3 +146,8 @@ def line_of(result: Windowed[Any, Any]) -> str:
     value = result.value
     content = sorted(tuple(row) if isinstance(row, Closed) else row.number for row in value) if isinstance(value, list) else value
     return repr((result.key, result.start_us, result.end_us, content))
+
+
+def revised_line_of(result: Revised[Windowed[Any, Any]]) -> str:
+    """Return a revision of a result as text."""
+    return repr((*ast.literal_eval(line_of(result.value)), result.revision, result.kind, result.replaces))

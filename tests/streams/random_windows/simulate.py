@@ -12,6 +12,7 @@ from engine.state.codec import DELETED, MessagePack
 from engine.state.delta import decode_blob
 from engine.state.namespaces import name_of, stored_prefix
 from engine.streams.window_bolt import PROGRESS
+from engine.streams.windows import RevisedSessionWindows, RevisedTimeWindows, Session
 from engine.streams.windows.panes import TimeWindows
 from engine.streams.windows.sessions import SessionWindows
 from engine.testing import ACKER, RaiseError
@@ -22,7 +23,16 @@ from tests.checkpoint.simulate import EXPECTED_ERRORS, small_folds
 from tests.checkpoint.slow_store import Disk
 from tests.checkpoint.world import Chance
 from tests.simulation.complaints import report_complaints
-from tests.streams.random_windows.judge import judge_exact, judge_inexact, judge_once, judge_second, judge_verdicts, parsed
+from tests.streams.random_windows.judge import (
+    judge_exact,
+    judge_inexact,
+    judge_once,
+    judge_revisions,
+    judge_second,
+    judge_verdicts,
+    newest,
+    parsed,
+)
 from tests.streams.random_windows.plan import Plan, ProcessPlan, draw_plan
 from tests.streams.random_windows.program import Program, Seen
 
@@ -80,7 +90,9 @@ class Simulation:
         self.simulated.cuts += phase == "committing" != before
         if phase == "committed" and before == "committing" and self.plan.is_exact:
             results = parsed(self.lines("out"))
-            faults = [*judge_once("first", results), *judge_verdicts(results, [int(line) for line in self.lines("late")])]
+            faults = [*judge_revisions(self.plan, results)] if self.plan.updates else [*judge_once("first", results)]
+            if not self.plan.updates:
+                faults += judge_verdicts(results, [int(line) for line in self.lines("late")])
             self.simulated.violations += [f"after the commit of {txid}: {fault}" for fault in faults]
 
     def simulate(self) -> Simulated:
@@ -102,15 +114,18 @@ class Simulation:
         late = [int(line) for line in self.lines("late")]
         self.simulated.results, self.simulated.late = len(results), len(late)
         if self.plan.is_exact:
-            yield from judge_exact(self.plan, results, late, [int(line) for line in self.lines("failed")])
-            if self.plan.second is not None:
-                yield from judge_second(self.plan, results, parsed(self.lines("out2")))
+            if self.plan.updates:
+                yield from judge_revisions(self.plan, results)
+            yield from judge_exact(self.plan, newest(results), late, [int(line) for line in self.lines("failed")])
+            if self.plan.second is not None and not (self.plan.updates and isinstance(self.plan.spec, Session) and self.plan.unbound):
+                finals = [each for each in results if "final" in each] if self.plan.updates else results
+                yield from judge_second(self.plan, [each[:4] for each in finals], parsed(self.lines("out2")))
         else:
             yield from judge_inexact(self.plan, results, late)
         sent_once = self.plan.is_exact or not any(source.after_deaths for source in self.plan.sources)
         if sent_once and (late_results := self.lines("late2")):
             yield f"results of the first windows are late for the second ones (ET-5): {late_results}"
-        for component_id in ("first", "second"):
+        for component_id in ("first", "second")[bool(self.plan.updates.get("allowed_lateness")) :]:  # the end keeps what may still change
             if left := names_left(self.disk, component_id, self.record):
                 yield f"at the end the state of {component_id!r} has namespaces {left} (WI-6)"
 
@@ -183,12 +198,16 @@ class Process(process.Process):
 @contextmanager
 def small_slices(size: int) -> Iterator[None]:
     """Let windows close in slices of this size."""
-    before = TimeWindows.close.__defaults__, SessionWindows.close.__defaults__
-    TimeWindows.close.__defaults__ = SessionWindows.close.__defaults__ = (size,)  # type: ignore[assignment]
+    revised = (RevisedTimeWindows, RevisedSessionWindows)
+    methods: list[Any] = [kind.close for kind in (TimeWindows, SessionWindows, *revised)] + [kind.updates for kind in revised]
+    before = [method.__defaults__ for method in methods]
+    for method in methods:
+        method.__defaults__ = (size,)
     try:
         yield
     finally:
-        TimeWindows.close.__defaults__, SessionWindows.close.__defaults__ = before  # type: ignore[assignment]
+        for method, defaults in zip(methods, before, strict=True):
+            method.__defaults__ = defaults
 
 
 def simulate(seed: int, *, is_calm: bool | None = None, is_exact: bool | None = None, quiet: bool = True) -> Simulated:

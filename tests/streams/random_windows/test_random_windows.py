@@ -21,7 +21,7 @@ def test_without_faults_the_results_are_those_of_a_plain_computation(seed: int) 
     assert simulated.outcomes == ["complete"]
 
 
-@pytest.mark.guarantee("WI-1", "WI-2", "WI-3", "WI-5", "WI-6", "ET-1", "ET-2", "ET-4", "ET-5")
+@pytest.mark.guarantee("WI-1", "WI-2", "WI-3", "WI-4", "WI-5", "WI-6", "ET-1", "ET-2", "ET-4", "ET-5")
 @pytest.mark.parametrize("seed", range(1000, 1000 + FAULTY_RUNS))
 def test_after_any_deaths_each_row_counts_once_or_is_late(seed: int) -> None:
     simulated = simulate(seed, is_calm=False, is_exact=True)
@@ -46,3 +46,5 @@ def test_plans_contain_every_kind_of_windows_and_stages() -> None:
     assert {plan.aggregation for plan in plans} == {"collect", "count", "sum"}
     assert any(source.pauses for plan in plans for source in plan.sources)
     assert any(plan.unbound for plan in plans)
+    assert {type(plan.spec) for plan in plans if plan.updates} == {Sliding, Session, Calendar}
+    assert {tuple(plan.updates) for plan in plans} == {(), ("early",), ("allowed_lateness", "early")}
