@@ -185,7 +185,9 @@ async def show_state(inventory: StateInventory, topology: str | None, wanted: Wa
                 of = {} if namespace is None else {"namespace": namespace}
                 write_line(json_text({**component_fields(state, name, component_id, sizes), **record, **of, "head": shown}))
             else:
-                write_line(f"\n{_described(state, component_id, sizes)}\n{_table(head, _keys_in(namespace, sizes), namespace)}")
+                keys = _keys_in(namespace, sizes)
+                table = _namespaces_table(sizes, wanted.limit) if keys == 0 and sizes.namespaces else _table(head, keys, namespace)
+                write_line(f"\n{_described(state, component_id, sizes)}\n{table}")
 
 
 def _with_namespace(found: list[tuple[str, StoredSizes]], text: str) -> list[tuple[str, StoredSizes]]:
@@ -250,6 +252,14 @@ def _table(head: list[tuple[Any, Any]], keys: int | None, namespace: Name | None
     more = (keys or 0) - len(head)
     title = "" if namespace is None else f"namespace {namespace!r}:\n"
     return title + aligned(rows, text_columns=2) + (f"\n… and {count_text(more)} more" if more > 0 else "")
+
+
+def _namespaces_table(sizes: StoredSizes, limit: int) -> str:
+    """Return the namespaces of a component that has no other keys, such as the open windows of a stage."""
+    names = list((sizes.namespaces or {}).items())
+    rows = [("namespace", "keys"), *((str(name), count_text(keys)) for name, keys in names[:limit])]
+    more = f"\n… and {count_text(len(names) - limit)} more" if len(names) > limit else ""
+    return f"{aligned(rows, text_columns=1)}{more}\nTo see the keys of one: --namespace NAME"
 
 
 def decoded(row: Row, state: CommittedState, component_id: str) -> tuple[Any, Any]:

@@ -103,15 +103,16 @@ def _of(places: list[StatePlace], changes: Changes) -> dict[StatePlace, Changes]
 PANE = 1_700_000_000_000_000
 
 
-async def write_panes(url: str, *, folds: bool) -> None:
-    """Write plain keys and namespaces. The last committed checkpoint has dropped one, and put two keys into it again."""
+async def write_panes(url: str, *, folds: bool, plain: bool = True) -> None:
+    """Write namespaces, and if wished a plain key. The last committed checkpoint has dropped one, and put two keys into it again."""
     provider = provider_of(url)
     await provider.open("counts")
     places = [StatePlace("count", index, 2, True, 8) for index in range(2)]
     try:
         writer = Writer(provider, "counts", places)
         await writer.begin()
-        _put(writer, places, None, {"plain": 1})
+        if plain:
+            _put(writer, places, None, {"plain": 1})
         _put(writer, places, PANE, {f"old {number}": number for number in range(40)})
         _put(writer, places, "late", {"a": 1, "b": [2]})
         await writer.prepare({})

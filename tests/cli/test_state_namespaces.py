@@ -47,6 +47,14 @@ def test_show_has_the_plain_keys_or_those_of_a_namespace(url: str, capsys: Captu
     assert "… and 1 more" in out
 
 
+def test_show_lists_the_namespaces_of_a_state_without_other_keys(tmp_path: Path, capsys: Captured) -> None:
+    url = f"sqlite:///{tmp_path}/state.db"
+    asyncio.run(write_panes(url, folds=False, plain=False))
+    out = run_command(capsys, "state", "show", url, "--limit", "2")[0].splitlines()
+    assert [line.split() for line in out[3:6]] == [["namespace", "keys"], ["-5", "1"], [str(PANE), "2"]]
+    assert out[6:] == ["… and 1 more", "To see the keys of one: --namespace NAME"]
+
+
 def test_show_refuses_an_unknown_namespace(url: str, capsys: Captured) -> None:
     assert run_command_line(["state", "show", url, "--namespace", "lat"]) == 2
     error = capsys.readouterr().err
