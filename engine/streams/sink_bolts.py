@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import CoroutineType
 from typing import Any
 
 from engine.api import BasicBolt, Tuple
 from engine.streams.calls import Call, OpenCalls
 from engine.streams.rows import ROW
+from engine.streams.steps import refuse_coroutines
 
 
 class SinkBolt(BasicBolt):
@@ -27,7 +29,9 @@ class SinkBolt(BasicBolt):
 
     def execute(self, tup: Tuple) -> None:
         """Call the function with one row."""
-        self.call(tup[ROW])
+        result = self.call(tup[ROW])
+        if type(result) is CoroutineType:
+            refuse_coroutines("sink", [result])
 
 
 class AsyncSinkBolt(SinkBolt):

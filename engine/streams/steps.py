@@ -7,6 +7,7 @@ where they can: `map`, `compress`, `chain`. So a step costs one call of the user
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, repeat
+from types import CoroutineType
 from typing import Any, ClassVar
 
 from engine.api import FailTuple
@@ -99,7 +100,9 @@ class MapStep(Step):
     """Replaces each row."""
 
     def apply(self, batch: Batch) -> None:
-        batch.rows = list(map(self.function, batch.rows))
+        rows = list(map(self.function, batch.rows))
+        refuse_coroutines("map", rows)
+        batch.rows = rows
 
 
 class FilterStep(Step):
@@ -107,6 +110,7 @@ class FilterStep(Step):
 
     def apply(self, batch: Batch) -> None:
         flags = list(map(self.function, batch.rows))
+        refuse_coroutines("filter", flags)
         if not all(flags):
             batch.keep(flags)
 
@@ -121,10 +125,18 @@ class FlatMapStep(Step):
         batch.spread(parts)
 
     def _iterable(self, part: Any) -> Iterable[Any]:
-        if isinstance(part, (str, bytes)) or not isinstance(part, Iterable):
+        if isinstance(part, (str, bytes)) or not isinstance(part, Iterable) or hasattr(part, "_fields"):
             text = f"flat_map() got {short_repr(part)} ({type(part).__name__}), which is no collection of rows"
             raise UsageError(text, hint="Return a list, or yield the rows. Use map() for a function that returns one row.")
         return part
+
+
+def refuse_coroutines(method: str, results: list[Any]) -> None:
+    """Raise UsageError for the results of a function that calls an `async def`, such as a lambda. One of them stands for all."""
+    if results and type(results[0]) is CoroutineType:
+        for each in results:
+            each.close()
+        raise UsageError(f"{method}() got a coroutine", hint="Use map_async(), which awaits it.")
 
 
 class KeyStep(Step):

@@ -303,6 +303,31 @@ async def _later(text: str) -> str:
     return text
 
 
+@pytest.mark.parametrize(
+    ("method", "text"), [("map", "map() got a coroutine"), ("filter", "filter() got a coroutine"), ("sink", "sink() got a coroutine")]
+)
+def test_a_function_that_returns_a_coroutine_is_told_to_use_map_async(method: str, text: str) -> None:
+    flow, seen = Flow("coroutines"), list[Any]()
+    texts, feeder = texts_of(flow, "a")
+    if method == "sink":
+        texts.sink("sink", lambda row: _later(row))
+    else:
+        getattr(texts, method)(lambda row: _later(row)).sink("seen", seen.append)
+    run(flow)
+    assert seen == []
+    assert text in feeder.failed[0][1].error
+
+
+def test_a_row_is_no_collection_of_rows() -> None:
+    flow, seen = Flow("rows"), list[Any]()
+    texts, feeder = texts_of(flow, "a")
+    rows: Any = texts.flat_map(lambda text: Click(text, "/"))
+    rows.sink("seen", seen.append)
+    run(flow)
+    assert seen == []
+    assert "(Click), which is no collection of rows" in feeder.failed[0][1].error
+
+
 def test_a_text_is_no_collection_of_rows() -> None:
     flow = Flow("texts")
     texts, feeder = texts_of(flow, "a")
