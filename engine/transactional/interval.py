@@ -19,6 +19,8 @@ from engine.transactional.batch_collectors import ATTEMPT_FIELD
 
 FIRST_TXID: Final = 1
 """Checkpoints count from 0, and batches from 1."""
+MANY_ROWS: Final = 20
+"""If a target refuses so many rows, and all of them, it is the target that is wrong."""
 
 
 @dataclass(slots=True, eq=False)
@@ -148,6 +150,18 @@ def without_entries(pieces: Iterable[Any], left_out: Collection[int]) -> list[An
         return list(pieces)
     numbers = count()
     return [[entry for entry in piece if next(numbers) not in left_out] for piece in pieces]
+
+
+def check_not_all_refused(where: str, error: BadRows, published: int) -> None:
+    """Raise FatalError if the target refuses all of many rows. Then the rows are not bad, but the table or the statement is."""
+    if len(error.rows) == published >= MANY_ROWS:
+        first = error.errors[error.rows[0]]
+        text = f"{where}: the target refuses all {published:,} rows that it should publish, the first one because: {first}"
+        hint = (
+            "Correct the table, the statement or the fields, and start again: the rows are published then. "
+            "To make dead letters of them instead: python -m engine committers give-up FILE.py."
+        )
+        raise FatalError(text, hint=hint) from error
 
 
 def refused_entries(pieces: Iterable[Any], left_out: Collection[int], error: BadRows, component_id: str) -> list[RefusedRow]:

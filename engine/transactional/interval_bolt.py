@@ -28,6 +28,7 @@ from engine.transactional.interval import (
     IntervalCollector,
     TaskOfBefore,
     attempt_of,
+    check_not_all_refused,
     decoded_rows,
     encoded_rows,
     refused_entries,
@@ -302,7 +303,8 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
                 return self._refused(output, error)
             if not getattr(interval.instance, "names_bad_entries", False):
                 raise
-            pieces = map(self._codec.decode, output.blobs)
+            pieces = list(map(self._codec.decode, output.blobs))
+            check_not_all_refused(self._spec.where, error, sum(map(len, pieces)) - len(output.left_out))
             return refused_entries(pieces, output.left_out, error, self._spec.component_id)
         return ()
 
@@ -312,6 +314,7 @@ class IntervalBolt(TrackedBurstBolt, IntervalOutput):
         if strangers:
             text = f"{self._spec.where}: BadRows names row {strangers[0]}, but this instance has executed {len(published)} rows"
             raise FatalError(text, hint="Number the rows from 0, in the order of execute().") from error
+        check_not_all_refused(self._spec.where, error, len(published))
         rows = ((published[number], error.errors[number]) for number in error.rows)
         return [RefusedRow(number, tup.source_component, tup.stream, tup.values[1:], text) for (number, tup), text in rows]
 
