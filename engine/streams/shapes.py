@@ -132,8 +132,8 @@ def converter(annotation: Any, form: Form) -> Convert:
         return _anything  # Any, a type variable, or a name of a newer Python
     if issubclass(kind, Enum):
         return partial(_enum, kind)
-    if kind in _PLAIN:
-        return partial(_exact, kind, kind.__name__)
+    if kind in _PLAIN:  # a state keeps a bool in a field of type int as it is
+        return partial(_exact, kind, kind.__name__) if form == "json" else partial(_instance, kind)
     if kind is float:
         return _float
     collection = _collection(kind, arguments, form)
@@ -234,13 +234,15 @@ def _collection(kind: type, arguments: tuple[Any, ...], form: Form) -> Convert |
     if kind is tuple and arguments and arguments[-1] is not Ellipsis:
         return partial(_tuple, [converter(each, form) for each in arguments])
     if kind in _LISTS:
-        return partial(_items, _LISTS[kind], converter(arguments[0], form) if arguments else _anything)
+        make = type if form == "stored" and kind in _ABSTRACT else _LISTS[kind]
+        return partial(_items, make, converter(arguments[0], form) if arguments else _anything)
     if kind in (dict, Mapping, MutableMapping):
         return partial(_mapping, converter(arguments[1], form) if arguments else _anything)
     return None
 
 
 def _items(make: Callable[[Any], Any], convert: Convert, value: Any) -> Any:
+    """Return the items in a collection. make: its type; `type` for that of the value."""
     if not isinstance(value, (list, tuple, set, frozenset)):
         raise Misfit("list", value)
     made = []
@@ -249,7 +251,7 @@ def _items(make: Callable[[Any], Any], convert: Convert, value: Any) -> Any:
             made.append(convert(item))
         except Misfit as error:
             raise error.within(str(number)) from None
-    return make(made)
+    return type(value)(made) if make is type else make(made)
 
 
 def _tuple(converts: list[Convert], value: Any) -> Any:
@@ -271,6 +273,7 @@ def _mapping(convert: Convert, value: Any) -> Any:
 
 
 _PLAIN: Final = frozenset({str, int, bool, bytes})
+_ABSTRACT: Final = frozenset({Sequence, MutableSequence, AbstractSet})
 _LISTS: Final[Mapping[type, Callable[[Any], Any]]] = {
     list: list,
     Sequence: list,

@@ -1,6 +1,8 @@
 """What windows keep over runs: with another parallelism, of rows that no state could give back, and of another stage (WI-1, WI-4, TF-4)."""
 
 import asyncio
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -118,6 +120,26 @@ def test_a_row_that_the_state_could_not_give_back_fails_alone(tmp_path: Path, me
     assert [each.row.ms for each in failed] == [None, None]
     assert "stage 'kept' cannot keep the row Visit(user='ada', ms=None" in failed[0].error
     assert "field 'ms' is None (NoneType), which is no int" in failed[0].error
+
+
+class Loose(NamedTuple):
+    user: str
+    number: int
+    tags: Sequence[str]
+    kinds: AbstractSet[str]
+    at: datetime
+
+
+def loose(row: Visit) -> Loose:
+    return Loose(row.user, bool(row.ms), ("a", "b"), {"c"}, row.at)
+
+
+def test_values_of_wide_types_come_back_as_what_they_are(tmp_path: Path) -> None:
+    def build(timed: Any) -> Any:
+        return timed.map(loose).key_by("user").window(tumbling(minutes(1))).collect(name="all")
+
+    [result] = played(tmp_path, build, ("ada", 1, 0), ("ada", 0, 1))
+    assert [repr(row[:4]) for row in result.value] == ["('ada', True, ('a', 'b'), {'c'})", "('ada', False, ('a', 'b'), {'c'})"]
 
 
 def test_merged_rows_of_two_types_come_back_as_what_they_are(tmp_path: Path) -> None:
