@@ -34,6 +34,7 @@ class SourceMarks:
         self._spout: Any = None
         self._is_open = False
         """True while the spout can tell what it reads."""
+        self._may_end = True
         self._timer: asyncio.TimerHandle | None = None
         self._before: dict[str, int] = {}
         """Greatest times of partitions before the position at which the source has begun, by their texts."""
@@ -169,10 +170,15 @@ class SourceMarks:
 
     def end_if_settled(self) -> None:
         """Send the end of time, because the source is exhausted, when all its rows are settled."""
-        if not self.has_ended and self._spout is not None:
+        if not self.has_ended and self._may_end and self._spout is not None:
             now = self._time.now()
             self.clock.record_end(now)
             self.send_due(now)
+
+    def forbid_end(self) -> None:
+        """Send no end of time from now on, because the run drains or the source is broken. It may have more rows in a later run (ET-3)."""
+        self._may_end = False
+        self.clock.forget_end()
 
     @property
     def has_ended(self) -> bool:
