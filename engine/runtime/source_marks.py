@@ -106,9 +106,12 @@ class SourceMarks:
 
     def look(self) -> None:
         """Record the watermark of now, and send what is due."""
-        if not self._is_open or self.has_ended:
-            return
-        now, wall_us = self._time.now(), self._wall_us()
+        if self._is_open and not self.clock.has_end:
+            self._record(self._time.now())
+        self.send_due(self._time.now())
+
+    def _record(self, now: float) -> None:
+        wall_us = self._wall_us()
         ahead = self.settings.ahead_us
         if ahead is not None:
             self._times.limit = wall_us + ahead
@@ -118,7 +121,6 @@ class SourceMarks:
             self._reporter.report(error, next_step="the watermark stands, and the spout is asked again")
         else:
             self.clock.record(now, wall_us, partitions, known)
-        self.send_due(now)
 
     def look_now(self) -> bool:
         """Look now, because the source knows that its watermark has changed. Return True if the watermark of now has left."""
@@ -154,7 +156,7 @@ class SourceMarks:
         return views
 
     def _send(self, mark: Mark) -> None:
-        emit_mark(self._core, MARK_STREAM, (mark.watermark, mark.is_active))
+        emit_mark(self._core, MARK_STREAM, (*mark,))
 
     def _wall_us(self) -> int:
         return round(self._time.wall() * 1_000_000)
@@ -172,7 +174,10 @@ class SourceMarks:
         """Send the end of time, because the source is exhausted, when all its rows are settled."""
         if not self.has_ended and self._may_end and self._spout is not None:
             now = self._time.now()
-            self.clock.record_end(now)
+            if not self.clock.has_end:
+                if self._is_open:
+                    self._record(now)
+                self.clock.record_end(now, max([*self._times.greatest().values(), *self._before.values()], default=NO_WATERMARK))
             self.send_due(now)
 
     def forbid_end(self) -> None:
