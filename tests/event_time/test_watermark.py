@@ -321,3 +321,11 @@ def test_a_first_time_with_another_unit_is_refused_with_the_name_of_the_setting(
 def test_settings_are_checked(settings: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=next(iter(settings))):
         EventTime("at", **settings)
+
+
+@pytest.mark.parametrize("name", ["max_out_of_order", "max_ahead"])
+def test_durations_that_are_too_long_for_a_time_are_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=f"{name}=999999999 days.* is too long") as refused:
+        EventTime("at", **{name: timedelta.max})
+    assert "73,000 years" in str(refused.value.hint)
+    EventTime("at", **{name: timedelta(days=365 * 73_000)})
