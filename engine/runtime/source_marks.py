@@ -69,7 +69,7 @@ class SourceMarks:
         return RowStamp(self._times, convert, per_unit=per_unit, partition_of=partition_of, parts=tuple(parts))
 
     def _converter(self, where: str) -> Callable[[Any], int]:
-        """Return the function from times of rows to microseconds. The first time that it gets is compared with the clock."""
+        """Return the function from times of rows to microseconds. It compares the first time with the clock that is not 0."""
         settings, is_first = self.settings, True
 
         def convert(value: Any) -> int:
@@ -78,7 +78,7 @@ class SourceMarks:
                 micros = settings.micros(value)
                 if is_first:
                     settings.check_first(value, micros, self._wall_us())
-                    is_first = False
+                    is_first = micros == 0
             except EventTimeError as error:
                 raise type(error)(f"{where}: {error.message}", hint=error.hint) from None
             return micros
