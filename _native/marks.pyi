@@ -4,7 +4,7 @@ from _native.bolt import BoltCore
 from _native.task import TaskCore
 from _native.tuples import Tuple
 
-def emit_mark(core: TaskCore, stream: str, values: tuple[int, bool]) -> None:
+def emit_mark(core: TaskCore, stream: str, values: tuple[int, bool, int]) -> None:
     """Send a mark to every task of every subscriber of the stream of marks, behind all earlier emits of the task."""
 
 def keep_mark(core: BoltCore, mark: Tuple) -> None:

@@ -1,7 +1,7 @@
 """Marks: the watermarks of event time, which travel like rows (ET-1).
 
-A mark is a control tuple with the values (watermark, is_active). It stops no sender and belongs to no tree. A task that takes a mark puts it on its
-list of taken inputs. The mark leaves the list when it is the oldest one there, because then everything that the task
+A mark is a control tuple with the values (watermark, is_active, before_end). It stops no sender and belongs to no tree. A task that takes a
+mark puts it on its list of taken inputs. The mark leaves the list when it is the oldest one there, because then everything that the task
 emits for earlier inputs is on its way. Meanwhile the task goes on with later inputs.
 """
 from cpython.object cimport PyObject

@@ -59,7 +59,7 @@ cdef class RowStamp:
 
     A row of a plain topology is emitted as it is, and has its time at an index. The tuple of a flow's row is (row, time) or (row, key, time),
     with the time in microseconds. per_unit: microseconds of one unit of an integer time. convert: any other time -> microseconds. It raises for
-    what is no time, and gets the first time of all.
+    what is no time, and gets all times up to the first one that is not 0.
     """
 
     def __init__(self, SourceTimes times not None, convert, *, int64_t per_unit=0, partition_of=None, Py_ssize_t time_at=0, tuple parts=None):
@@ -92,7 +92,7 @@ cdef class RowStamp:
             time = <int64_t>value * self.per_unit      # up to 10**6 times 2**41, which is in the range of times
         else:
             time = self.convert(value)
-            self.checked = True
+            self.checked = self.checked or time != 0
         if not self.times.comes_again:
             self.times.note(None if self.partition_of is None else self.partition_of(message_id), time)
         return time

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from engine.errors import UsageError, WrongTimeUnit
-from engine.event_time.instants import LAST_DATETIME, datetime_of, to_micros
+from engine.event_time.instants import LAST_DATETIME, datetime_of, to_duration_micros, to_micros
 
 TimeUnit: TypeAlias = Literal["s", "ms", "us", "ns"]
 
@@ -75,9 +75,12 @@ class EventTime:
     def __post_init__(self) -> None:
         for name in ("max_out_of_order", "max_ahead"):
             value = getattr(self, name)
-            if value is not None and (not isinstance(value, timedelta) or value < timedelta(0)):
+            if value is None and name == "max_ahead":
+                continue
+            if not isinstance(value, timedelta) or value < timedelta(0):
                 hint = f"Write {name}=seconds(10), with seconds from engine.streams, or a timedelta of at least 0."
                 raise UsageError(f"event time: {name} must be a timedelta of at least 0, not {value!r}", hint=hint)
+            to_duration_micros(value, f"event time: {name}", least=0)
         for name in ("idle_secs", "hold_secs"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:

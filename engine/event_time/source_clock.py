@@ -71,6 +71,8 @@ class SourceClock:
         self._quiet: dict[Hashable, _Quiet] = {}
         self.partitions: Mapping[Hashable, PartitionView] = {}
         """The partitions at the last record."""
+        self._known: int | None = None
+        """The watermark at the last record, of a source that knows it."""
 
     # What is recorded
 
@@ -79,12 +81,14 @@ class SourceClock:
 
         known: the watermark of a source that knows it. None: it follows from the times of the rows.
         """
-        self.partitions = partitions
+        self.partitions, self._known = partitions, known
         self._add(now, self._mark(now, wall_us, partitions, known))
 
-    def record_end(self, now: float) -> None:
-        """Record the end, because the source is exhausted."""
-        self._add(now, Mark(END_OF_TIME, True))
+    def record_end(self, now: float, greatest: int = NO_WATERMARK) -> None:
+        """Record the end, because the source is exhausted. greatest: time of its rows. Those behind it hear where it has stood (ET-3)."""
+        last = self._last.if_idle
+        before_end = last if self._known is not None else max(last, _before(greatest, self.settings.bound_us))
+        self._add(now, Mark(END_OF_TIME, True, before_end))
 
     def forget_end(self) -> None:
         """Forget the recorded end, because the source is polled again."""
@@ -96,9 +100,18 @@ class SourceClock:
         """True when the end of time has left."""
         return self.sent.watermark == END_OF_TIME
 
+    @property
+    def has_end(self) -> bool:
+        """True when the end of time is recorded or has left."""
+        return self._last.watermark == END_OF_TIME
+
+    @property
+    def _last(self) -> Mark:
+        return self._records[-1].mark if self._records else self.sent
+
     def _add(self, now: float, mark: Mark) -> None:
-        last = self._records[-1].mark if self._records else self.sent
-        mark = Mark(max(mark.watermark, last.watermark), mark.is_active)
+        last = self._last
+        mark = mark._replace(watermark=max(mark.watermark, last.watermark))
         if mark != last:
             self._records.append(Record(now, mark))
 
@@ -194,7 +207,7 @@ class SourceClock:
         self._quiet.clear()
         if watermark != END_OF_TIME:
             self.before_end = watermark
-        self.sent = Mark(watermark, True)
+            self.sent = Mark(watermark, True)
         return self.sent
 
 

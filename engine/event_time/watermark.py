@@ -17,28 +17,41 @@ class Mark(NamedTuple):
     """Microseconds since 1970."""
     is_active: bool
     """False: the task is idle, so nobody waits for its watermark."""
+    before_end: int = NO_WATERMARK
+    """With END_OF_TIME: the watermark of before."""
+
+    @property
+    def if_idle(self) -> int:
+        """The watermark of the task if it were idle, which the end is not."""
+        return self.before_end if self.watermark == END_OF_TIME else self.watermark
 
 
 class TaskWatermark:
     """The watermark of one task: the least of its active senders.
 
     A sender that is at its end holds nobody back. If no other sender is active, the greatest watermark of the idle ones counts, because
-    each of them is read to its end.
+    each of them is read to its end. Those at their end count among them, with their watermark of before, until all are at their end.
 
     >>> task = TaskWatermark([1, 2])
-    >>> task.note(1, Mark(30, True)), task.note(2, Mark(20, True))
-    (None, Mark(watermark=20, is_active=True))
-    >>> task.note(2, Mark(20, False))
-    Mark(watermark=30, is_active=True)
+    >>> for sender, mark in [(1, Mark(30, True)), (2, Mark(20, True)), (2, Mark(20, False)), (1, Mark(END_OF_TIME, True, before_end=40))]:
+    ...     _ = task.note(sender, mark)
+    ...     print(task.mark.watermark if task.mark.watermark != NO_WATERMARK else None, task.mark.is_active)
+    None True
+    20 True
+    30 True
+    40 False
 
     Senders that stand behind the same sources hear of them at different times. If one of them says that a source goes on, what another one
     said of it before is out of date. So its watermark counts until it has heard of it, too: it may have results to emit before that.
 
     >>> task = TaskWatermark([1, 2], {1: frozenset([7]), 2: frozenset([7])})
-    >>> task.note(1, Mark(10, False)), task.note(2, Mark(10, False))
-    (None, Mark(watermark=10, is_active=False))
-    >>> task.note(1, Mark(30, True)), task.note(2, Mark(30, True))
-    (Mark(watermark=10, is_active=True), Mark(watermark=30, is_active=True))
+    >>> for sender, mark in [(1, Mark(10, False)), (2, Mark(10, False)), (1, Mark(30, True)), (2, Mark(30, True))]:
+    ...     _ = task.note(sender, mark)
+    ...     print(task.mark.watermark if task.mark.watermark != NO_WATERMARK else None, task.mark.is_active)
+    None True
+    10 False
+    10 True
+    30 True
     """
 
     def __init__(self, senders: Iterable[int], sources: Mapping[int, frozenset[int]] = MappingProxyType({})) -> None:
@@ -55,8 +68,8 @@ class TaskWatermark:
 
     def note(self, sender: int, mark: Mark) -> Mark | None:
         """Note the mark of a sender. Return the mark of this task if it has changed. The watermark never falls."""
-        before = self.marks[sender].watermark
-        self.marks[sender] = Mark(max(mark.watermark, before), mark.is_active)
+        before = self.marks[sender]
+        self.marks[sender] = Mark(max(mark.watermark, before.watermark), mark.is_active, max(mark.before_end, before.before_end))
         now = self._least()
         if now == self.mark:
             return None
@@ -65,20 +78,24 @@ class TaskWatermark:
 
     def _least(self) -> Mark:
         least: dict[frozenset[int], int] = {}
+        ended: dict[frozenset[int], int] = {}
         active = set[frozenset[int]]()
         for group, tasks in self._groups.items():
             marks = [self.marks[task] for task in tasks]
             going_on = [mark for mark in marks if mark.watermark != END_OF_TIME]
-            if going_on:
-                least[group] = min(mark.watermark for mark in going_on)
-                if any(mark.is_active for mark in going_on) or len(going_on) < len(marks):
-                    active.add(group)
+            if not going_on:
+                ended[group] = min(mark.if_idle for mark in marks)
+                continue
+            least[group] = min(mark.watermark for mark in going_on)
+            if any(mark.is_active for mark in going_on) or len(going_on) < len(marks):
+                active.add(group)
         if not least:
-            return Mark(END_OF_TIME, True)
+            return Mark(END_OF_TIME, True, max([*ended.values(), self.mark.if_idle]))
         if active:
             watermark = min(least[group] for group in least if group in active or not active.isdisjoint(self._within[group]))
         else:
-            watermark = max(min(least[each] for each in least if each >= group) for group in least)
+            read = least | ended
+            watermark = max(min(read[each] for each in read if each >= group) for group in read)
         return Mark(max(watermark, self.mark.watermark), bool(active))
 
     def go_back(self) -> None:

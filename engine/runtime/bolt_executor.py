@@ -412,7 +412,7 @@ class BoltExecutor(Executor):
         self._told = mark.watermark
         if mark != self._passed_on:
             self._passed_on = mark
-            emit_mark(self.core, MARK_STREAM, (mark.watermark, mark.is_active))
+            emit_mark(self.core, MARK_STREAM, (*mark,))
 
     async def _pass_in_slices(self, pass_watermark: Callable[[int], Iterator[None]], watermark: int) -> None:
         """Let the instance act on a watermark. Between two slices of its work the loop runs, and full mailboxes drain."""

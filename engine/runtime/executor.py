@@ -268,6 +268,8 @@ class Executor(Actor):
                         error = self._replace_for
                     if error is None:
                         await self._serve()
+                        if self._killed_by is not None:
+                            await asyncio.sleep(0)  # raises the cancellation of a kill in this task, which the close would get otherwise
                     else:
                         await self._replace(error)
                 except asyncio.CancelledError as raised:

@@ -34,6 +34,7 @@ class SourceMarks:
         self._spout: Any = None
         self._is_open = False
         """True while the spout can tell what it reads."""
+        self._may_end = True
         self._timer: asyncio.TimerHandle | None = None
         self._before: dict[str, int] = {}
         """Greatest times of partitions before the position at which the source has begun, by their texts."""
@@ -68,7 +69,7 @@ class SourceMarks:
         return RowStamp(self._times, convert, per_unit=per_unit, partition_of=partition_of, parts=tuple(parts))
 
     def _converter(self, where: str) -> Callable[[Any], int]:
-        """Return the function from times of rows to microseconds. The first time that it gets is compared with the clock."""
+        """Return the function from times of rows to microseconds. It compares the first time with the clock that is not 0."""
         settings, is_first = self.settings, True
 
         def convert(value: Any) -> int:
@@ -77,7 +78,7 @@ class SourceMarks:
                 micros = settings.micros(value)
                 if is_first:
                     settings.check_first(value, micros, self._wall_us())
-                    is_first = False
+                    is_first = micros == 0
             except EventTimeError as error:
                 raise type(error)(f"{where}: {error.message}", hint=error.hint) from None
             return micros
@@ -105,9 +106,12 @@ class SourceMarks:
 
     def look(self) -> None:
         """Record the watermark of now, and send what is due."""
-        if not self._is_open or self.has_ended:
-            return
-        now, wall_us = self._time.now(), self._wall_us()
+        if self._is_open and not self.clock.has_end:
+            self._record(self._time.now())
+        self.send_due(self._time.now())
+
+    def _record(self, now: float) -> None:
+        wall_us = self._wall_us()
         ahead = self.settings.ahead_us
         if ahead is not None:
             self._times.limit = wall_us + ahead
@@ -117,7 +121,6 @@ class SourceMarks:
             self._reporter.report(error, next_step="the watermark stands, and the spout is asked again")
         else:
             self.clock.record(now, wall_us, partitions, known)
-        self.send_due(now)
 
     def look_now(self) -> bool:
         """Look now, because the source knows that its watermark has changed. Return True if the watermark of now has left."""
@@ -153,7 +156,7 @@ class SourceMarks:
         return views
 
     def _send(self, mark: Mark) -> None:
-        emit_mark(self._core, MARK_STREAM, (mark.watermark, mark.is_active))
+        emit_mark(self._core, MARK_STREAM, (*mark,))
 
     def _wall_us(self) -> int:
         return round(self._time.wall() * 1_000_000)
@@ -169,10 +172,18 @@ class SourceMarks:
 
     def end_if_settled(self) -> None:
         """Send the end of time, because the source is exhausted, when all its rows are settled."""
-        if not self.has_ended and self._spout is not None:
+        if not self.has_ended and self._may_end and self._spout is not None:
             now = self._time.now()
-            self.clock.record_end(now)
+            if not self.clock.has_end:
+                if self._is_open:
+                    self._record(now)
+                self.clock.record_end(now, max([*self._times.greatest().values(), *self._before.values()], default=NO_WATERMARK))
             self.send_due(now)
+
+    def forbid_end(self) -> None:
+        """Send no end of time from now on, because the run drains or the source is broken. It may have more rows in a later run (ET-3)."""
+        self._may_end = False
+        self.clock.forget_end()
 
     @property
     def has_ended(self) -> bool:

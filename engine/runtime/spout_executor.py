@@ -425,6 +425,8 @@ class SpoutExecutor(Executor):
     def stop_polling(self) -> None:
         """Stop the polls at once, for a drain. If a generator has yielded a list of rows, poll until they are emitted (BU-4)."""
         self.active = False
+        if self.marks is not None:
+            self.marks.forbid_end()
         self._is_finishing = isinstance(self.component, FromGenerator) and self.component.begin_finish()
         self._set_polling()
 
@@ -585,6 +587,8 @@ class SpoutExecutor(Executor):
         self.reporter.report(cause, next_step=f"the run drains and ends: {why}")
         ended = ComponentError(self.info.component_id, self.info.task_id, cause, message=error.message, hint=error.hint)
         self.run_context.generator_errors.append(ended)
+        if self.marks is not None:
+            self.marks.forbid_end()
         self._note_exhausted()
 
     async def _handle_error(self, error: BaseException) -> None:

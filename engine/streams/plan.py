@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Final, Literal, TypeAlias
 
 from engine.errors import UsageError
@@ -311,10 +312,16 @@ class _Plan:
         return Planned(name, role, node.factory(name, wired), parallelism, settings, inputs, (name,), node)
 
     def _event_time(self, node: SourceNode) -> dict[str, Any]:
-        if node not in self._timed:
+        """Return the event time of a spout, of which one stream may be timed. A spout has one watermark, so two cannot be."""
+        name = self.names[node]
+        timed = [each for each in self._timed if isinstance(each, SourceNode) and self.names[each] == name]
+        if len(timed) > 1:
+            text = f"source {name!r} has event_time() on two streams of its spout, {timed[0].stream!r} and {timed[1].stream!r}"
+            raise UsageError(text, hint="Put it on one of them, or give the other one a source with another name: flow.stream(...).")
+        if not timed:
             return {}
-        self._check_diverts(node, node.options)
-        return {"event_time": self._timed[node].event_time(self.names)}
+        self._check_diverts(timed[0], timed[0].options)
+        return {"event_time": self._timed[timed[0]].event_time(self.names)}
 
     def _wired(self, port: Port) -> Wired:
         """Return one input of a bolt."""
@@ -383,17 +390,10 @@ def _settings(options: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
 
 def _free(name: str, taken: set[str]) -> str:
     """Return a name that is not taken: with the first free number from 2 on."""
-    if name not in taken:
-        return name
-    number = 2
-    while f"{name}-{number}" in taken:
-        number += 1
-    return f"{name}-{number}"
+    return name if name not in taken else next(free for number in count(2) if (free := f"{name}-{number}") not in taken)
 
 
 def _joined(stages: list[str]) -> str:
     """Return one name for several stages."""
     whole = "+".join(stages)
     return whole if len(whole) <= LONGEST_NAME else f"{stages[0]}+{len(stages) - 2}+{stages[-1]}"
-
-

@@ -9,7 +9,7 @@ from engine.api import All, Fields
 from engine.names import MARK_STREAM, is_reserved
 from engine.topology.spec import ComponentSpec, Subscription, Topology
 
-MARK_FIELDS: Final = Fields("watermark", "is_active")
+MARK_FIELDS: Final = Fields("watermark", "is_active", "before_end")
 
 
 def timed_components(topology: Topology) -> frozenset[str]:

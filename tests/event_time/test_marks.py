@@ -212,10 +212,11 @@ def test_a_row_without_a_time_fails_and_the_others_go_on() -> None:
 
 
 @pytest.mark.guarantee("ET-1")
-def test_times_in_seconds_end_the_run_with_the_name_of_the_setting() -> None:
+@pytest.mark.parametrize("times", [[DAY // 1000], [0, 0, DAY // 1000]])
+def test_times_in_seconds_end_the_run_with_the_name_of_the_setting(times: list[int], caplog: pytest.LogCaptureFixture) -> None:
     @spout("at")
     def rows() -> Iterator[tuple[int]]:
-        yield (DAY // 1000,)
+        yield from ((at,) for at in times)
 
     builder = TopologyBuilder("marks")
     builder.set_spout("rows", rows, event_time=EventTime("at"))
@@ -223,6 +224,7 @@ def test_times_in_seconds_end_the_run_with_the_name_of_the_setting() -> None:
     with pytest.raises(ComponentError, match="1970") as ended:
         run_topology(builder.build())
     assert "unit" in str(ended.value.hint)
+    assert "Cancelled" not in caplog.text, "one report"
 
 
 @pytest.mark.guarantee("ET-1")

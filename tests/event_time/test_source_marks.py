@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine import Config, Spout, SpoutExhausted, StatefulBasicBolt, TopologyBuilder, Tuple
+from engine import BasicBolt, Config, Spout, SpoutExhausted, StatefulBasicBolt, TopologyBuilder, Tuple
 from engine.event_time import END_OF_TIME, NO_WATERMARK, EventTime
 from engine.testing import Events, KillTask, run_topology
 
@@ -222,3 +222,46 @@ def test_partitions_that_are_not_known_are_never_caught_up() -> None:
     builder.set_bolt("note", noted).shuffle_grouping("learns").shuffle_grouping("other")
     assert run_topology(builder.build()).state == "complete"
     assert noted.seen == [10, "W10", 20, "W20", 30, "W100", "end"]
+
+
+class Some(Spout):
+    """Emits its rows at once, and ends then or stays open without more of them."""
+
+    output_fields = "at"
+    event_time = EventTime("at", unit="s", idle_secs=10)
+
+    def __init__(self, *rows: int, ends: bool) -> None:
+        self.rows, self.ends = list(rows), ends
+
+    def next_tuple(self) -> None:
+        if self.rows:
+            self.collector.emit((self.rows.pop(0),), message_id=1)
+        elif self.ends:
+            raise SpoutExhausted
+
+
+class Passes(BasicBolt):
+    output_fields = "at"
+
+    def execute(self, tup: Tuple) -> tuple[int]:
+        return (tup["at"],)
+
+
+@pytest.mark.guarantee("ET-3")
+@pytest.mark.parametrize("behind", [[], ["one"], ["one", "one"], ["silent", "one"]])
+def test_a_silent_source_holds_nothing_of_a_source_that_has_ended(behind: list[str]) -> None:
+    """behind: for each of some bolts in between, what it reads."""
+    noted = Watermarks()
+    builder = TopologyBuilder("silent")
+    builder.set_spout("one", lambda: Some(10, 40, ends=True))
+    builder.set_spout("silent", lambda: Some(ends=False))
+    note = builder.set_bolt("note", noted)
+    for number, source in enumerate(behind):
+        builder.set_bolt(f"passes{number}", Passes, 2).shuffle_grouping(source)
+        note.shuffle_grouping(f"passes{number}")
+    for source in {"one", "silent"} - set(behind):
+        note.shuffle_grouping(source)
+    assert run_topology(builder.build(), until=9.0).state == "stopped"
+    assert [each for each in noted.seen if isinstance(each, str)] == []
+    assert run_topology(builder.build(), until=30.0).state == "stopped"
+    assert [each for each in noted.seen if isinstance(each, str)] == ["W40"]

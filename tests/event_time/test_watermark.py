@@ -46,7 +46,30 @@ def test_a_source_at_its_end_closes_nothing_while_another_one_is_idle() -> None:
     task.note(1, Mark(END_OF_TIME, True))
     task.note(2, Mark(20, False))
     assert task.mark == Mark(20, False)
-    assert task.note(2, Mark(END_OF_TIME, True)) == Mark(END_OF_TIME, True)
+    assert task.note(2, Mark(END_OF_TIME, True)) == Mark(END_OF_TIME, True, before_end=20)
+
+
+@pytest.mark.guarantee("ET-3")
+def test_when_all_others_are_idle_a_source_at_its_end_counts_with_its_watermark_of_before() -> None:
+    task = TaskWatermark([1, 2])
+    task.note(1, Mark(END_OF_TIME, True, before_end=50))
+    assert task.mark == Mark(NO_WATERMARK, True), "the other one is not idle"
+    assert task.note(2, Mark(20, False)) == Mark(50, False)
+    assert task.note(2, Mark(30, True)) == Mark(50, True)
+    assert task.note(2, Mark(60, False)) == Mark(60, False)
+    assert task.note(2, Mark(END_OF_TIME, True, before_end=70)) == Mark(END_OF_TIME, True, before_end=70)
+    assert task.note(1, Mark(END_OF_TIME, True, before_end=50)) is None
+    task.go_back()
+    assert task.mark == Mark(NO_WATERMARK, True)
+    assert task.note(2, Mark(20, False)) is None
+    assert task.note(1, Mark(40, False)) == Mark(40, False), "the end is forgotten"
+
+
+@pytest.mark.guarantee("ET-3")
+def test_the_end_of_a_task_tells_the_greatest_watermark_of_before() -> None:
+    task = TaskWatermark([1, 2])
+    task.note(1, Mark(END_OF_TIME, True, before_end=50))
+    assert task.note(2, Mark(END_OF_TIME, True, before_end=20)) == Mark(END_OF_TIME, True, before_end=50)
 
 
 BEHIND_ONE = {1: frozenset([7]), 2: frozenset([7])}
@@ -232,6 +255,21 @@ def test_the_end_is_the_last_watermark_unless_the_source_is_polled_again() -> No
     assert source.clock.has_ended
 
 
+@pytest.mark.guarantee("ET-3")
+@pytest.mark.parametrize(("known", "before_end"), [(None, 95), (60, 60)])
+def test_the_end_tells_the_watermark_that_the_source_would_have_if_it_were_idle(known: int | None, before_end: int) -> None:
+    source = Source(max_out_of_order=timedelta(microseconds=5))
+    source.row(100, "a")
+    source.row(50, "b")
+    source.clock.record(0.0, WALL_US, source.views, known)
+    source.clock.record_end(0.0, 100)
+    assert source.clock.has_end
+    assert source.clock.take_due(0.0, None, source.open.__contains__) == Mark(END_OF_TIME, True, before_end)
+    assert source.clock.before_end == (known or 45), "a later run begins with what has been sent"
+    assert source.clock.go_back(END_OF_TIME) == Mark(END_OF_TIME, True, before_end), "an instance that dies behind its end"
+    assert source.clock.go_back(40) == Mark(40, True)
+
+
 @pytest.mark.guarantee("ET-4")
 def test_a_rollback_takes_the_watermark_back() -> None:
     source = Source()
@@ -283,3 +321,11 @@ def test_a_first_time_with_another_unit_is_refused_with_the_name_of_the_setting(
 def test_settings_are_checked(settings: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=next(iter(settings))):
         EventTime("at", **settings)
+
+
+@pytest.mark.parametrize("name", ["max_out_of_order", "max_ahead"])
+def test_durations_that_are_too_long_for_a_time_are_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=f"{name}=999999999 days.* is too long") as refused:
+        EventTime("at", **{name: timedelta.max})
+    assert "73,000 years" in str(refused.value.hint)
+    EventTime("at", **{name: timedelta(days=365 * 73_000)})

@@ -1,10 +1,10 @@
 """Event time on the sources of a flow, and what is refused (ET-1)."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from engine import UsageError
+from engine import Fields, Spout, SpoutExhausted, UsageError
 from engine.streams import Flow, merge, minutes, tumbling
 from engine.testing import Feeder, replaced, run_topology
 from tests.streams.test_windows import Visit, at, visits_of
@@ -109,3 +109,48 @@ def test_a_second_reader_in_front_of_the_time_is_refused() -> None:
     source.sink("b", print)
     with pytest.raises(UsageError, match="another stage reads its rows without a time"):
         flow.topology()
+
+
+class TwoStreams(Spout):
+    """Emits visits on two streams."""
+
+    output_fields: ClassVar = {"default": Fields(*Visit._fields), "robots": Fields(*Visit._fields)}
+
+    def open(self) -> None:
+        self.next = 0
+
+    def next_tuple(self) -> None:
+        if self.next == 6:
+            raise SpoutExhausted
+        for user, stream in (("ada", "default"), ("bot", "robots")):
+            self.collector.emit((user, "/", at(10 * self.next)), message_id=(user, self.next), stream=stream)
+        self.next += 1
+
+
+@pytest.mark.guarantee("ET-1")
+@pytest.mark.parametrize("timed_first", [True, False])
+def test_one_of_two_streams_of_a_spout_may_be_timed(timed_first: bool) -> None:
+    flow, counted, seen = Flow("two"), list[Any](), list[Visit]()
+
+    def timed() -> None:
+        visits = flow.stream("visits", TwoStreams, Visit).event_time("at")
+        with_window(visits).sink("counted", lambda each: counted.append((each.key, each.value)))
+
+    def plain() -> None:
+        flow.stream("visits", TwoStreams, Visit, stream="robots").sink("seen", seen.append)
+
+    for build in (timed, plain) if timed_first else (plain, timed):
+        build()
+    assert run_topology(flow.topology()).state == "complete"
+    assert counted == [("ada", 6)]
+    assert [row.user for row in seen] == ["bot"] * 6
+
+
+@pytest.mark.guarantee("ET-1")
+def test_times_on_two_streams_of_a_spout_are_refused_with_the_remedy() -> None:
+    flow = Flow("two")
+    for stream in ("default", "robots"):
+        flow.stream("visits", TwoStreams, Visit, stream=stream).event_time("at").sink(stream, print)
+    with pytest.raises(UsageError, match=r"source 'visits' has event_time\(\) on two streams of its spout, 'default'") as refused:
+        flow.topology()
+    assert "a source with another name" in str(refused.value.hint)
