@@ -78,7 +78,8 @@ def show_command(url: str, topology: str | None, components: tuple[str, ...], **
       state show sqlite:///all.db --topology counts --component count --limit 100
       state show sqlite:///counts.db --namespace 1700000000000000
     """
-    from engine.cli.stored_state import Wanted, run_on_store, show_state
+    from engine.cli.shown_state import Wanted, show_state
+    from engine.cli.stored_state import run_on_store
 
     wanted, unpickles, as_json = Wanted(components, options["namespace"], options["limit"]), options["unpickle"], options["as_json"]
     return run_on_store(url, lambda provider: show_state(provider.inventory(), topology, wanted, unpickles=unpickles, as_json=as_json))
