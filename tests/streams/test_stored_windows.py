@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import pytest
 
 from engine import Config, Run, UsageError
 from engine.errors import ComponentError
-from engine.streams import Aggregate, Flow, Revised, Windowed, merge, minutes, seconds, tumbling
+from engine.streams import Aggregate, Flow, Revised, Windowed, merge, minutes, seconds, session, sliding, tumbling
 from engine.testing import Feeder, run_topology
 
 BEGIN = datetime(2026, 3, 28, 12, tzinfo=UTC)
@@ -120,6 +121,22 @@ def test_a_row_that_the_state_could_not_give_back_fails_alone(tmp_path: Path, me
     assert [each.row.ms for each in failed] == [None, None]
     assert "stage 'kept' cannot keep the row Visit(user='ada', ms=None" in failed[0].error
     assert "field 'ms' is None (NoneType), which is no int" in failed[0].error
+
+
+@pytest.mark.guarantee("WI-1")
+@pytest.mark.parametrize("windows", [tumbling(minutes(1)), sliding(minutes(1), every=seconds(20)), session(gap=minutes(1))])
+@pytest.mark.parametrize("settings", [{}, {"early": True}, {"allowed_lateness": minutes(1)}])
+def test_a_key_comes_back_in_its_type_after_a_restart(tmp_path: Path, windows: Any, settings: dict[str, Any]) -> None:
+    berlin = datetime(2026, 1, 1, tzinfo=timezone(timedelta(hours=1)))
+    keys = (True, 2.0, Decimal("1.50"), berlin, ("a", 3.0), "text", 7)
+
+    def build(timed: Any) -> Any:
+        return timed.key_by(lambda row: keys[row.ms]).window(windows, **settings).count(name="counts")
+
+    visits = [("ada", number, number) for number in range(len(keys))]
+    played(tmp_path, build, *visits, stops=True)
+    seen = [each.value if settings else each for each in played(tmp_path, build, *visits[:1])]
+    assert {repr(each.key) for each in seen} == set(map(repr, keys))
 
 
 class Loose(NamedTuple):

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 import pytest
@@ -62,8 +63,8 @@ AnyState: TypeAlias = MemoryState | StoredState
 class Tasks:
     """Tasks of a stage: a keeper each, and the results of all."""
 
-    def __init__(self, spec: Sliding | Calendar | Session, updates: Updates | None, state: type[AnyState]) -> None:
-        self.state = state
+    def __init__(self, spec: Sliding | Calendar | Session, updates: Updates | None, state: type[AnyState], form: type = int) -> None:
+        self.state, self.form = state, form
         self.spec, self.results, self.late = spec, [], []
         self.updates = updates
         self.start([self.state()], (FIRST, FIRST))
@@ -78,7 +79,7 @@ class Tasks:
     def add(self, rows: list[tuple[int, int, int]]) -> None:
         for number, keeper in enumerate(self.keepers):
             mine = [row for row in rows if row[0] % len(self.keepers) == number]
-            late = keeper.add_rows([row[0] for row in mine], [row[1] for row in mine], mine)
+            late = keeper.add_rows([self.form(row[0]) for row in mine], [row[1] for row in mine], mine)
             assert all(late_by == keeper.watermark - mine[index][1] for index, late_by in late)
             self.late += [mine[index] for index, _ in late]
 
@@ -118,6 +119,7 @@ class Tasks:
                 assert isinstance(self.spec, Session) or [last, *finals] == sorted([last, *finals])
                 last = finals[-1] if finals else last
                 self.results += [flat(one) if isinstance(one, Revised) else tuple(one) for one in part]
+                assert {type(one[0]) for one in self.results} == {self.form}
                 seen += 1
                 if seen in restarts:
                     progress, snapshot = self.keepers[number].progress, self.states[number].snapshot()
@@ -158,7 +160,8 @@ def drive(data: st.DataObject, spec: Any, model: Any, times: st.SearchStrategy[i
         return [one[:4] if not revises and one[4:] == (0, "final", ()) else one for one in results]
 
     updates = Updates(model.allowed, model.early) if revises or data.draw(st.booleans()) else None
-    tasks, value = Tasks(spec, updates, data.draw(st.sampled_from([MemoryState, StoredState]))), 1
+    state, form = data.draw(st.sampled_from([MemoryState, StoredState])), data.draw(st.sampled_from([int, float, Decimal]))
+    tasks, value = Tasks(spec, updates, state, form), 1
     for _ in range(data.draw(st.integers(1, 12))):
         step = data.draw(st.sampled_from(["rows", "rows", "rows", "mark", "mark", "rescale", "rollback"] + ["update"] * revises))
         if step == "rows" or step == "rollback":

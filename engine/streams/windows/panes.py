@@ -13,6 +13,7 @@ from typing import Any, Final
 from engine.errors import EngineBug
 from engine.streams.aggregates import Reduction
 from engine.streams.times import FIRST, INFINITY
+from engine.streams.windows.given_keys import GivenKeys
 from engine.streams.windows.keyed import NamespacedState
 from engine.streams.windows.lateness import Lateness
 from engine.streams.windows.merging import RunningMerge
@@ -50,6 +51,7 @@ class TimeWindows:
         self.closed, self.watermark = progress
         self._panes = sorted(name for name in state.namespaces() if isinstance(name, int))
         self._known = set(self._panes)
+        self._given_keys = GivenKeys(state)
         self._start, self._end = 0, 0
         self._keeps_panes = spec.overlaps
         """True if a pane is still needed when a window of it is closed."""
@@ -119,6 +121,7 @@ class TimeWindows:
             insort(self._panes, pane)
         if pane < self._running.covered < self._spec.last_end(pane):
             self._running.forget()  # the merged accumulators lack these rows
+        self._given_keys.note(pane, keys)
         reduction = self._reduction
         if reduction.counts:
             namespace.add_many(keys)
@@ -146,23 +149,23 @@ class TimeWindows:
         self.watermark = max(self.watermark, watermark)
 
     def _close_plain(self, size: int) -> Iterator[list[Any]]:
-        reduction, loaded = self._reduction, self._reduction.loaded
-        plain = reduction.counts
+        reduction, loaded, given = self._reduction, self._reduction.loaded, self._given_keys
         while self._panes and (end := self._spec.last_end(pane := self._panes[0])) <= self.watermark:
             namespace = self._state.namespace(pane)
             items = iter(namespace.items())
             part = list(islice(items, size))
             while part:
                 following = list(islice(items, size))
+                if reduction.counts and not given:
+                    results = [windowed((key, pane, end, value)) for key, value in part]
+                else:
+                    results = [result_of(reduction, given.of(key), pane, end, loaded(value)) for key, value in part]
                 if following:
                     for key, _ in part:
                         namespace.delete(key)
                 else:
                     self._drop(pane)
-                if plain:
-                    yield [windowed((key, pane, end, value)) for key, value in part]
-                else:
-                    yield [result_of(reduction, key, pane, end, loaded(value)) for key, value in part]
+                yield results
                 part = following
             if pane in self._known:
                 self._drop(pane)
@@ -187,11 +190,11 @@ class TimeWindows:
         self._complete(marked)
 
     def _kept_results(self, before: dict[Any, int]) -> Iterator[Windowed[Any, Any]]:
-        reduction, closed_for = self._reduction, self.closed_for
+        reduction, closed_for, given = self._reduction, self.closed_for, self._given_keys
         for start, end in self._due_windows():
             for key, acc in self._merged(start, end):
                 if before.get(key, FIRST) < end and (closed_for is None or closed_for(key) < end):
-                    yield result_of(reduction, key, start, end, acc)
+                    yield result_of(reduction, given.of(key), start, end, acc)
 
     def _final(self, part: list[Windowed[Any, Any]]) -> list[Any]:
         """Return what is given for the results of a slice."""
@@ -241,5 +244,6 @@ class TimeWindows:
 
     def _drop(self, pane: int) -> None:
         self._state.namespace(pane).drop()
+        self._given_keys.drop(pane)
         self._panes.remove(pane)
         self._known.discard(pane)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from engine.streams.aggregates import Reduction
 from engine.streams.times import FIRST, INFINITY
+from engine.streams.windows.given_keys import GivenKeys
 from engine.streams.windows.keyed import NamespacedState
 from engine.streams.windows.lateness import Lateness
 from engine.streams.windows.panes import SLICE
@@ -44,6 +45,7 @@ class SessionWindows:
         progress: tuple[int, int] = (FIRST, FIRST),
     ) -> None:
         self._sessions = state.namespace(SESSIONS)
+        self._given_keys = GivenKeys(state)
         self._gap, self._reduction = spec.gap_us, reduction
         self.closed, self.watermark = progress
         self._width = max(1, spec.gap_us // _BUCKETS_OF_A_GAP)
@@ -99,6 +101,7 @@ class SessionWindows:
                 late.append((index, self.watermark - time))
                 self.lateness.note_late(self.watermark - time)
         if changed:
+            self._given_keys.note(SESSIONS, list(changed))
             self._put_records({key: opened[key] for key in changed})
         return late
 
@@ -189,12 +192,14 @@ class SessionWindows:
         for end, key in due:
             first, _, acc, *rest = sessions[key]
             sessions[key] = rest
+            result = result_of(reduction, self._given_keys.of(key), first, end, reduction.loaded(acc))
             self._put(key, rest)
             self.open_windows -= 1
-            yield result_of(reduction, key, first, end, reduction.loaded(acc))
+            yield result
 
     def _put(self, key: Any, stored: list[Any]) -> None:
         if stored:
             self._sessions.put(key, stored)
         else:
             self._sessions.delete(key)
+            self._given_keys.forget(SESSIONS, key)
