@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         merge,
     )
     from engine.streams.times import days, hours, milliseconds, minutes, seconds
+    from engine.streams.windowed_bolt import WindowedBolt
     from engine.streams.windows import Late, Windowed, calendar, session, sliding, tumbling
 else:
     __getattr__, __dir__ = lazy_names(
@@ -39,6 +40,7 @@ else:
             "engine.streams.streams": "KeyedStream RevisedStage RevisedStream RevisedWindowedStage RevisedWindowedStream Sink Stage Stream "
             "WindowedStage WindowedStream merge",
             "engine.streams.times": "days hours milliseconds minutes seconds",
+            "engine.streams.windowed_bolt": "WindowedBolt",
             "engine.streams.windows": "Late Windowed calendar session sliding tumbling",
         },
     )
@@ -68,6 +70,7 @@ __all__ = [
     "Stream",
     "TimeSettings",
     "Windowed",
+    "WindowedBolt",
     "WindowedStage",
     "WindowedStream",
     "calendar",

@@ -47,9 +47,14 @@ def result_of(reduction: Reduction, key: Any, start: int, end: int, value: Any) 
     try:
         return windowed((key, start, end, reduction.result(value)))
     except Exception as error:
-        window = f"from {datetime_of(start).isoformat()} to {datetime_of(end).isoformat()}"
-        text = f"stage {reduction.stage!r}: the result of {safe_repr(key)} {window}: {type(error).__name__}: {error}"
-        raise FatalError(text, hint="Correct the aggregate, and start again. The window is still in the state.") from error
+        raise window_error(reduction.stage, key, start, end, error) from error
+
+
+def window_error(stage: str, key: Any, start: int, end: int, error: Exception) -> FatalError:
+    """Return the error that ends a run because the user's code cannot take a window."""
+    window = f"from {datetime_of(start).isoformat()} to {datetime_of(end).isoformat()}"
+    text = f"stage {stage!r}: the result of {safe_repr(key)} {window}: {type(error).__name__}: {error}"
+    return FatalError(text, hint="Correct the code, and start again. The window is still in the state.")
 
 
 class Late(NamedTuple, Generic[Row]):

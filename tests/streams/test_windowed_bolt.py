@@ -1,0 +1,200 @@
+"""`WindowedBolt` in topologies that are built by hand (WI-7)."""
+
+import asyncio
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import Config, Fields, Run, TopologyBuilder, bolt
+from engine.errors import ComponentError
+from engine.event_time import EventTime
+from engine.streams import WindowedBolt, minutes, seconds, session, sliding, tumbling
+from engine.testing import Feeder, KillTask, run_topology
+
+BEGIN = datetime(2026, 3, 28, 12, tzinfo=UTC)
+pytestmark = pytest.mark.guarantee("WI-7")
+VISITS = [("/", "ada", 1), ("/", "bob", 2), ("/help", "ada", 61), ("/", "ada", 59), ("/", "bob", 130)]
+
+
+def at(secs: float) -> datetime:
+    return BEGIN + timedelta(seconds=secs)
+
+
+class ByPage(WindowedBolt):
+    window = tumbling(minutes(1))
+    time_field, key_field = "at", "page"
+    output_fields: Any = {"default": Fields("page", "start", "users"), "late": Fields("visit", "late_by_us")}
+
+    def execute_window(self, window: Any) -> None:
+        self.collector.emit((window.key, window.start, [user for _, user, _ in window.value]))
+
+
+class All(ByPage):
+    key_field = None
+
+
+class Sliding(ByPage):
+    window = sliding(minutes(2), every=minutes(1))  # type: ignore[assignment]
+
+
+class Sessions(ByPage):
+    window = session(gap=minutes(1))  # type: ignore[assignment]
+
+
+def played(
+    kind: Any, *visits: tuple[str, str, float], config: Config | None = None, stops: bool = False, faults: Any = (), tasks: int = 2
+) -> Any:
+    """Run a bolt over visits (page, user, seconds), and return what it emitted on both streams."""
+    seen: dict[str, list[Any]] = {"default": [], "late": []}
+    feeder = Feeder("page", "user", "at", max_retries=9)
+    feeder.feed_all([(page, user, at(secs)) for page, user, secs in visits])
+    if not stops:
+        feeder.close()
+
+    @bolt()
+    def note(tup: Any) -> None:
+        seen[tup.stream].append(tup.values)
+
+    async def stop(run: Run) -> None:
+        await asyncio.sleep(5)
+        await run.stop()
+
+    builder = TopologyBuilder("pages")
+    builder.set_spout("visits", lambda: feeder, event_time=EventTime("at", max_out_of_order=seconds(10)))
+    windows = builder.set_bolt("windows", kind, 1 if kind is All else tasks)
+    windows.global_grouping("visits") if kind is All else windows.fields_grouping("visits", "page")
+    builder.set_bolt("note", note).global_grouping("windows").global_grouping("windows", "late")
+    run_topology(builder.build(), config or Config(), during=stop if stops else None, faults=faults)
+    return seen
+
+
+def test_a_bolt_gets_the_tuples_of_each_window() -> None:
+    assert sorted(played(ByPage, *VISITS)["default"]) == [
+        ("/", at(0), ["ada", "bob", "ada"]),
+        ("/", at(120), ["bob"]),
+        ("/help", at(60), ["ada"]),
+    ]
+
+
+def test_without_a_key_a_window_has_all_tuples_of_the_task() -> None:
+    assert played(All, *VISITS)["default"] == [
+        (None, at(0), ["ada", "bob", "ada"]),
+        (None, at(60), ["ada"]),
+        (None, at(120), ["bob"]),
+    ]
+
+
+def test_sliding_windows_and_sessions() -> None:
+    assert [(page, start, len(users)) for page, start, users in played(Sliding, *VISITS)["default"] if page == "/"] == [
+        ("/", at(-60), 3),
+        ("/", at(0), 3),
+        ("/", at(60), 1),
+        ("/", at(120), 1),
+    ]
+    assert sorted(played(Sessions, *VISITS)["default"]) == [
+        ("/", at(1), ["ada", "bob", "ada"]),
+        ("/", at(130), ["bob"]),
+        ("/help", at(61), ["ada"]),
+    ]
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_windows_go_on_in_the_next_run_with_another_parallelism(tmp_path: Path, tasks: int) -> None:
+    config = Config(state_provider=f"sqlite:///{tmp_path}/state.db")
+    assert played(ByPage, *VISITS[:3], config=config, stops=True)["default"] == []
+    found = played(ByPage, *VISITS[3:], config=config, tasks=tasks)["default"]
+    assert Counter((page, start, *sorted(users)) for page, start, users in found) == Counter(
+        [("/", at(0), "ada", "ada", "bob"), ("/", at(120), "bob"), ("/help", at(60), "ada")]
+    )
+
+
+def test_the_death_of_a_task_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    visits = [("/", f"user {number}", number) for number in range(200)]
+    config = Config(state_provider=f"sqlite:///{tmp_path}/state.db", state_checkpoint_interval_ms=200)
+    found = played(ByPage, *visits, config=config, faults=[KillTask("windows", at_secs=0.1), KillTask("windows", at_secs=1.5)])["default"]
+    windows = {(page, start): tuple(sorted(users)) for page, start, users in found}
+    assert Counter(user for users in windows.values() for user in users) == Counter(user for _, user, _ in visits)
+
+
+def test_late_tuples_leave_on_the_stream_late() -> None:
+    seen: dict[str, list[Any]] = {"default": [], "late": []}
+    feeder = Feeder("page", "user", "at", max_retries=9)
+
+    @bolt()
+    def note(tup: Any) -> None:
+        seen[tup.stream].append(tup.values)
+
+    async def feed(run: Run) -> None:
+        feeder.feed_all([(page, user, at(secs)) for page, user, secs in [("/", "ada", 10), ("/", "ada", 200)]])
+        await asyncio.sleep(5)
+        feeder.feed_all([("/", "bob", at(20))])
+        await asyncio.sleep(5)
+        feeder.close()
+
+    builder = TopologyBuilder("late")
+    builder.set_spout("visits", lambda: feeder, event_time=EventTime("at"))
+    builder.set_bolt("windows", ByPage).fields_grouping("visits", "page")
+    builder.set_bolt("note", note).global_grouping("windows").global_grouping("windows", "late")
+    finished = run_topology(builder.build(), during=feed)
+    [(values, late_by_us)] = seen["late"]
+    assert tuple(values) == ("/", "bob", at(20))
+    assert late_by_us == 180_000_000
+    assert [metric.value for metric in finished.snapshot.user_metrics if metric.name == "late_rows"] == [1]
+
+
+class Raises(ByPage):
+    def execute_window(self, window: Any) -> None:
+        raise ValueError("no")
+
+
+class NoTime(WindowedBolt):
+    window = tumbling(minutes(1))
+    output_fields = ByPage.output_fields
+
+    def execute_window(self, window: Any) -> None:
+        """Not called."""
+
+
+class Awaits(ByPage):
+    async def execute_window(self, window: Any) -> None:  # type: ignore[override]
+        """Not called."""
+
+
+class WithSent(ByPage):
+    def execute_window(self, window: Any) -> None:
+        self.collector.emit((window.key, window.start, [user for _, user, _, _ in window.value]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (Raises, r"stage 'windows': the result of '/' from 2026-03-28T12:00:00\+00:00 .*: ValueError: no"),
+        (Awaits, "execute_window of Awaits is an async def"),
+        (NoTime, "the class NoTime has no time_field"),
+    ],
+)
+def test_mistakes_end_the_run_with_their_names(kind: Any, text: str) -> None:
+    with pytest.raises(ComponentError, match=text):
+        played(kind, *VISITS)
+
+
+def test_a_tuple_without_a_time_fails_alone() -> None:
+    feeder = Feeder("page", "user", "at", "sent", max_retries=0)
+    feeder.feed_all([("/", "ada", at(0), BEGIN), ("/", "bob", "noon", BEGIN), ("/", "cy", at(1), BEGIN)])
+    feeder.close()
+    seen: list[Any] = []
+
+    @bolt()
+    def note(tup: Any) -> None:
+        seen.append(tup["users"])
+
+    builder = TopologyBuilder("bad")
+    builder.set_spout("visits", lambda: feeder, event_time=EventTime("sent"))
+    builder.set_bolt("windows", WithSent).fields_grouping("visits", "page")
+    builder.set_bolt("note", note).global_grouping("windows")
+    run_topology(builder.build(), Config(processing_guarantee="at_least_once"))
+    assert seen == [["ada", "cy"]]
+    assert "'noon' of type str is not a time" in feeder.failed[0][1].error
