@@ -214,12 +214,14 @@ class WindowStage:
     reduction: ReductionPlan
     updates: Updates | None = None
     layout: tuple[str, ...] = (ROW, TIME)
+    of: str = ""
+    """What else the windows are of, for the description."""
 
     @property
     def description(self) -> str:
         """What the stored windows are."""
         updates = "" if self.updates is None else f" with {self.updates}"
-        return f"{self.reduction.description} of {self.spec}{updates}"
+        return f"{self.reduction.description} of {self.spec}{self.of}{updates}"
 
     def create(self) -> WindowBolt:
         """Return a new bolt."""

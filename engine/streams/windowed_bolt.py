@@ -1,15 +1,14 @@
 """`WindowedBolt`: Storm's bolt of windows, for topologies that are built by hand (WI-7)."""
 
-import inspect
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
-from engine.api import Burst, Tuple
-from engine.errors import EngineError, FatalError
+from engine.api import Burst, CallKind, Tuple, call_kind
+from engine.errors import FatalError
 from engine.event_time.instants import to_micros
 from engine.event_time.settings import TimeUnit
-from engine.state import KeyValueState
+from engine.state import KeyValueState, LayeredState
 from engine.streams.aggregates import Collect, ReductionPlan
 from engine.streams.graph import LATE
 from engine.streams.window_bolt import KeepsOpenWindows, WindowSpec, WindowStage
@@ -20,8 +19,9 @@ from engine.streams.windows.results import window_error
 class WindowedBolt(KeepsOpenWindows):
     """Gets the tuples of each window at once, when the watermark closes the window.
 
-    Its sources have event times: `set_spout(..., event_time=EventTime("at"))`. Give the component a fields grouping by `key_field`, or one
-    task. Tuples of an open window are in the state, as lists of their values, so windows survive whatever the state survives.
+    Its sources need event times: `set_spout(..., event_time=EventTime("at"))`. Without them no watermark comes, and no window closes. Give
+    the component a fields grouping by `key_field`, or no key. Tuples of an open window are in the state, as lists of their values, so
+    windows survive whatever the state survives.
 
     Late tuples are counted (`late_rows`) and acked. If the bolt declares a stream `late` with two fields, they are emitted there:
     the values, and by how many microseconds they are late.
@@ -52,20 +52,38 @@ class WindowedBolt(KeepsOpenWindows):
 
     @cached_property
     def _stage(self) -> WindowStage:  # type: ignore[override]
-        missing = [name for name in ("window", "time_field") if not hasattr(self, name)]
-        name = type(self).__name__
-        if missing:
-            raise FatalError(f"the class {name} has no {missing[0]}", hint="Write window = tumbling(minutes(1)), time_field = 'at'.")
-        if inspect.iscoroutinefunction(self.execute_window):
-            raise FatalError(f"execute_window of {name} is an async def", hint="Emit the window, and await in the next bolt.")
-        return WindowStage(self.context.component_id, self.window, ReductionPlan(Collect, None, Any))
+        name, method, window = type(self).__name__, type(self).execute_window, getattr(self, "window", None)
+        if not isinstance(window, WindowSpec):
+            hint = "Write window = tumbling(minutes(1)), sliding(...), session(...) or calendar(...)."
+            raise FatalError(f"the class {name} has no windows: window is {window!r}", hint=hint)
+        if not hasattr(self, "time_field"):
+            raise FatalError(f"the class {name} has no time_field", hint="Name the field with the time of a tuple: time_field = 'at'.")
+        if method is WindowedBolt.execute_window:
+            raise FatalError(f"the class {name} has no execute_window", hint="Write def execute_window(self, window).")
+        kind = call_kind(method)
+        if kind is not CallKind.PLAIN:
+            hint = "Emit with self.collector.emit(), and await in the next bolt."
+            raise FatalError(f"execute_window of {name} is no plain function: {kind.value}", hint=hint)
+        by = f" by {self.key_field}" if self.key_field else ""
+        return WindowStage(self.context.component_id, window, ReductionPlan(Collect, None, Any), of=by)
 
     def init_state(self, state: KeyValueState[Any, Any]) -> None:
         self._reduction = self._stage.reduction.live(None, self._stage.name)
+        assert isinstance(state, LayeredState)
+        if state.place.tasks > 1 and state.place.keyed == (self.key_field is None):
+            name, where = type(self).__name__, f"bolt {self._stage.name!r} has {state.place.tasks} tasks"
+            if self.key_field is None:
+                raise FatalError(f"{where} and a fields grouping, but {name} has no key_field", hint="Set it to the grouped field.")
+            raise FatalError(f"{where}, and is not grouped by {self.key_field!r}, the key_field of {name}", hint="Use fields_grouping.")
         super().init_state(state)
 
     def columns(self, burst: Burst) -> tuple[list[Any], list[int], list[Any]]:
         """Return keys, times and values of tuples."""
+        for attribute in ("time_field", "key_field"):
+            field = getattr(self, attribute)
+            if field is not None and field not in burst[0].fields:
+                text = f"{self._stage.name!r} got a tuple without the field {field!r}, which is the {attribute} of {type(self).__name__}"
+                raise FatalError(text, hint=f"The tuple has the fields {', '.join(burst[0].fields)}.")
         times = [to_micros(time, self.unit) for time in burst[self.time_field]]
         keys = [None] * len(burst) if self.key_field is None else burst[self.key_field]
         return keys, times, [tup.values for tup in burst]
@@ -75,7 +93,7 @@ class WindowedBolt(KeepsOpenWindows):
         for window in part:
             try:
                 self.execute_window(window)
-            except EngineError:
+            except FatalError:
                 raise
             except Exception as error:
                 raise window_error(self._stage.name, window.key, window.start_us, window.end_us, error) from error

@@ -5,6 +5,7 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -158,6 +159,33 @@ class NoTime(WindowedBolt):
         """Not called."""
 
 
+class NoWindow(ByPage):
+    window = 5  # type: ignore[assignment]
+
+
+class Nothing(WindowedBolt):
+    window, time_field, key_field = tumbling(minutes(1)), "at", "page"
+    output_fields = ByPage.output_fields
+
+
+class Yields(ByPage):
+    def execute_window(self, window: Any) -> Any:
+        yield window
+
+
+class WrongField(ByPage):
+    time_field = "when"
+
+
+class NoKey(ByPage):
+    key_field = None
+
+
+class TooWide(ByPage):
+    def execute_window(self, window: Any) -> None:
+        self.collector.emit((1,))
+
+
 class Awaits(ByPage):
     async def execute_window(self, window: Any) -> None:  # type: ignore[override]
         """Not called."""
@@ -172,8 +200,14 @@ class WithSent(ByPage):
     ("kind", "text"),
     [
         (Raises, r"stage 'windows': the result of '/' from 2026-03-28T12:00:00\+00:00 .*: ValueError: no"),
-        (Awaits, "execute_window of Awaits is an async def"),
+        (Awaits, "execute_window of Awaits is no plain function: async def"),
         (NoTime, "the class NoTime has no time_field"),
+        (NoWindow, "the class NoWindow has no windows: window is 5"),
+        (Nothing, "the class Nothing has no execute_window"),
+        (Yields, "execute_window of Yields is no plain function: generator"),
+        (WrongField, "'windows' got a tuple without the field 'when', which is the time_field of WrongField"),
+        (NoKey, "bolt 'windows' has 2 tasks and a fields grouping, but NoKey has no key_field"),
+        (TooWide, r"stage 'windows': the result of '/' from .*: UsageError"),
     ],
 )
 def test_mistakes_end_the_run_with_their_names(kind: Any, text: str) -> None:
@@ -198,3 +232,25 @@ def test_a_tuple_without_a_time_fails_alone() -> None:
     run_topology(builder.build(), Config(processing_guarantee="at_least_once"))
     assert seen == [["ada", "cy"]]
     assert "'noon' of type str is not a time" in feeder.failed[0][1].error
+
+
+def test_another_key_field_does_not_go_on_with_the_windows(tmp_path: Path) -> None:
+    class ByUser(ByPage):
+        key_field = "user"
+
+    config = Config(state_provider=f"sqlite:///{tmp_path}/state.db")
+    played(ByPage, *VISITS, config=config, stops=True)
+    with pytest.raises(ComponentError, match=r"has stored collect\(\) of .* by page, and is collect\(\) of .* by user now"):
+        played(ByUser, *VISITS, config=config, tasks=1)
+
+
+@pytest.mark.parametrize("fold", [0, 1])
+def test_a_key_in_the_hour_that_comes_twice_comes_back(fold: int) -> None:
+    key = datetime(2026, 10, 25, 2, 30, fold=fold, tzinfo=ZoneInfo("Europe/Berlin"))
+    found = played(ByPage, *[(key, "ada", 1), (key, "bob", 70)], tasks=1)["default"]  # type: ignore[list-item]
+    assert [(page.timestamp(), start) for page, start, _ in found] == [(key.timestamp(), at(0)), (key.timestamp(), at(60))]
+
+
+def test_equal_keys_of_other_types_in_other_windows_keep_theirs() -> None:
+    found = played(ByPage, *[(1, "ada", 1), (1.0, "bob", 70), (True, "cy", 130)], tasks=1)["default"]  # type: ignore[list-item]
+    assert [repr(page) for page, _, _ in found] == ["1", "1.0", "True"]

@@ -1,7 +1,7 @@
 """Keys in the type that the rows have them in. A state keeps all keys that are equal in one form: True, 1.0 and 1 are 1 there.
 
 A key whose form differs is stored once more, as a value, in a namespace beside its pane, and dropped with the pane. Other keys cost one
-look at the types of a burst.
+look at the types of a burst. If a pane has equal keys of several types, its results have the first one whose form differs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from engine.state.codec import PLAIN
+from engine.state.codec import PLAIN, canonical
 from engine.streams.windows.keyed import Namespace, NamespacedState
 
 KEYS: Final = "keys"
@@ -22,63 +22,49 @@ class GivenKeys:
 
     def __init__(self, state: NamespacedState) -> None:
         self._state = state
-        self._names: dict[Any, list[Any]] = {}
-        """By key the one that was given, and the number of panes that have it."""
-        self._panes: set[str] = set()
+        self._panes: dict[Any, dict[Any, Any]] = {}
+        """By pane and canonical key the key that was given."""
         for name in state.namespaces():
-            if isinstance(name, str) and name.partition(" ")[0] == KEYS:
-                self._panes.add(name)
-                self._add(state.namespace(name).items())
+            kind, _, pane = str(name).partition(" ")
+            if kind == KEYS:
+                self._panes[int(pane) if pane.lstrip("-").isdigit() else pane] = dict(state.namespace(name).items())
 
-    def note(self, pane: object, keys: Sequence[Any]) -> None:
+    def note(self, pane: Any, keys: Sequence[Any]) -> None:
         """Note the keys of rows that come to a pane."""
         if set(map(type, keys)) <= PLAIN:
             return
-        given = {key: key for key in keys if type(key) not in PLAIN and _comes_back(key)}
-        space = self._space(pane)
-        known = space.get_many(list(given), None)
-        added = {key: key for key, before in zip(given, known, strict=True) if before is None}
+        known, added = self._panes.setdefault(pane, {}), dict[Any, Any]()
+        for key in keys:
+            if type(key) not in PLAIN and _comes_back(key):
+                form = canonical(key)
+                if form not in known and repr(form) != repr(key):
+                    known[form] = added[form] = key
         if added:
-            self._panes.add(f"{KEYS} {pane}")
-            space.put_many(added)
-            self._add(added.items())
+            self._space(pane).put_many(added)
 
-    def of(self, key: Any) -> Any:
-        """Return a key as it was given."""
-        found = self._names.get(key)
-        return key if found is None else found[0]
+    def of(self, panes: Iterable[Any], key: Any) -> Any:
+        """Return a key of one of these panes as it was given."""
+        for pane in panes:
+            found = self._panes.get(pane)
+            if found is not None and key in found:
+                return found[key]
+        return key
 
-    def forget(self, pane: object, key: Any) -> None:
+    def forget(self, pane: Any, key: Any) -> None:
         """Forget a key of a pane."""
-        if key in self._names:
+        if self._panes and self._panes.get(pane, {}).pop(canonical(key), None) is not None:
             self._space(pane).delete(key)
-            self._remove([key])
 
-    def drop(self, pane: object) -> None:
+    def drop(self, pane: Any) -> None:
         """Forget the keys of a pane."""
-        name = f"{KEYS} {pane}"
-        if name in self._panes:
-            self._panes.discard(name)
-            space = self._state.namespace(name)
-            self._remove([key for key, _ in space.items()])
-            space.drop()
+        if self._panes.pop(pane, None):
+            self._space(pane).drop()
 
     def __bool__(self) -> bool:
-        return bool(self._names)
+        return bool(self._panes)
 
-    def _space(self, pane: object) -> Namespace:
+    def _space(self, pane: Any) -> Namespace:
         return self._state.namespace(f"{KEYS} {pane}")
-
-    def _add(self, items: Iterable[tuple[Any, Any]]) -> None:
-        for key, given in items:
-            self._names.setdefault(key, [given, 0])[1] += 1
-
-    def _remove(self, keys: Iterable[Any]) -> None:
-        for key in keys:
-            name = self._names[key]
-            name[1] -= 1
-            if not name[1]:
-                del self._names[key]
 
 
 def _comes_back(key: Any) -> bool:

@@ -159,7 +159,7 @@ class TimeWindows:
                 if reduction.counts and not given:
                     results = [windowed((key, pane, end, value)) for key, value in part]
                 else:
-                    results = [result_of(reduction, given.of(key), pane, end, loaded(value)) for key, value in part]
+                    results = [result_of(reduction, given.of((pane,), key), pane, end, loaded(value)) for key, value in part]
                 if following:
                     for key, _ in part:
                         namespace.delete(key)
@@ -190,11 +190,17 @@ class TimeWindows:
         self._complete(marked)
 
     def _kept_results(self, before: dict[Any, int]) -> Iterator[Windowed[Any, Any]]:
-        reduction, closed_for, given = self._reduction, self.closed_for, self._given_keys
+        reduction, closed_for = self._reduction, self.closed_for
         for start, end in self._due_windows():
             for key, acc in self._merged(start, end):
                 if before.get(key, FIRST) < end and (closed_for is None or closed_for(key) < end):
-                    yield result_of(reduction, given.of(key), start, end, acc)
+                    yield result_of(reduction, self._as_given(key, start, end), start, end, acc)
+
+    def _as_given(self, key: Any, start: int, end: int) -> Any:
+        """Return the key of a result in the type of its rows."""
+        if not self._given_keys:
+            return key
+        return self._given_keys.of(self._panes_between(start, end) if self._spec.overlaps else (start,), key)
 
     def _final(self, part: list[Windowed[Any, Any]]) -> list[Any]:
         """Return what is given for the results of a slice."""

@@ -127,7 +127,7 @@ class RevisedTimeWindows(TimeWindows):
                 changed.delete(key)
                 given.put(key, revision + 1)
                 self._starts[GIVEN].add(start)
-                yield Revised(result_of(reduction, self._given_keys.of(key), start, end, acc), revision, kind)
+                yield Revised(result_of(reduction, self._as_given(key, start, end), start, end, acc), revision, kind)
             self._forget(CHANGED, start)
 
     def _plain_changes(self, starts: list[int]) -> Iterator[tuple[int, Iterator[tuple[Any, int, Any]]]]:

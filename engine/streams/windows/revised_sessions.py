@@ -16,7 +16,7 @@ from engine.streams.windows.keyed import NamespacedState
 from engine.streams.windows.panes import SLICE
 from engine.streams.windows.results import Windowed, result_of
 from engine.streams.windows.revised_panes import CHANGED
-from engine.streams.windows.sessions import SessionWindows
+from engine.streams.windows.sessions import SESSIONS, SessionWindows
 from engine.streams.windows.specs import Session, Updates
 
 OPEN: Final = 0
@@ -156,7 +156,7 @@ class RevisedSessionWindows(SessionWindows):
         """Return the result of a session, and note that it is given."""
         first, last, acc, history = record
         record[3] = History(history.given + 1, stage)
-        result = result_of(self._reduction, self._given_keys.of(key), first, last + self._gap, self._reduction.loaded(acc))
+        result = result_of(self._reduction, self._given_keys.of((SESSIONS,), key), first, last + self._gap, self._reduction.loaded(acc))
         return Revised(result, history.given, kind, history.replaces)
 
     def _ended_of(self, keys: list[Any]) -> Iterator[Any]:

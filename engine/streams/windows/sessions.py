@@ -192,7 +192,7 @@ class SessionWindows:
         for end, key in due:
             first, _, acc, *rest = sessions[key]
             sessions[key] = rest
-            result = result_of(reduction, self._given_keys.of(key), first, end, reduction.loaded(acc))
+            result = result_of(reduction, self._given_keys.of((SESSIONS,), key), first, end, reduction.loaded(acc))
             self._put(key, rest)
             self.open_windows -= 1
             yield result
