@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,7 @@ def test_a_target_that_refuses_all_of_many_rows_ends_the_run_and_gets_them_later
     config = Config(state_provider=f"sqlite:///{tmp_path}/state.db")
     insert = SqlCommitter(database, "INSERT INTO written VALUES ($1)", fields=("n",))
     for column in ("n INTEGER CHECK (n < 0)", "n INTEGER CHECK (n <> 7)"):
-        with sqlite3.connect(database.path) as connection:
+        with closing(sqlite3.connect(database.path)) as connection, connection:
             connection.execute("DROP TABLE IF EXISTS written")
             connection.execute(f"CREATE TABLE written ({column})")
         if "< 0" in column:
@@ -72,7 +73,7 @@ def test_a_target_that_refuses_all_of_many_rows_ends_the_run_and_gets_them_later
                 run_topology(topology(insert, rows=300, name="written"), config)
         else:
             snapshot = run_topology(topology(insert, rows=300, name="written"), config).snapshot
-    with sqlite3.connect(database.path) as connection:
+    with closing(sqlite3.connect(database.path)) as connection:
         assert [n for (n,) in connection.execute("SELECT n FROM written ORDER BY n")] == [n for n in range(4, 300) if n != 7]
     letters = snapshot.entry(DeadLettersEntry).value
     assert letters is not None

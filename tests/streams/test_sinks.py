@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +134,7 @@ def test_put_deletes_the_sessions_that_an_update_replaces(parallelism: int, runs
         clicks.key_by("user").count(name="counts").map(sessions_of, name="sessions").sink("put", put, parallelism=parallelism)
         run(flow)
     assert asyncio.run(_items(values)) == {("ada", 8): 3, ("bob", 10): 1, ("bob", 20): 2}
-    with sqlite3.connect(tmp_path / "values.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "values.db")) as connection, connection:
         assert connection.execute("SELECT count(*) FROM sessions").fetchone() == (3,)
 
 
@@ -144,7 +145,7 @@ async def _items(values: ValueMap) -> dict[Any, Any]:
 
 def test_sql_takes_parameters_from_the_row(tmp_path: Path) -> None:
     path = tmp_path / "visits.db"
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE visits (user TEXT, page TEXT)")
     connection.close()
     insert = "INSERT INTO visits(user, page) VALUES ($1, $2)"
