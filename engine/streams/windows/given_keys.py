@@ -33,14 +33,16 @@ class GivenKeys:
         """Note the keys of rows that come to a pane."""
         if set(map(type, keys)) <= PLAIN:
             return
-        known, added = self._panes.setdefault(pane, {}), dict[Any, Any]()
-        for key in keys:
-            if type(key) not in PLAIN and _comes_back(key):
-                form = canonical(key)
-                if form not in known and repr(form) != repr(key):
-                    known[form] = added[form] = key
+        given = {canonical(key): key for key in reversed(keys) if type(key) not in PLAIN and _comes_back(key)}
+        given = {form: key for form, key in given.items() if repr(form) != repr(key)}
+        if not given:
+            return
+        space = self._space(pane)  # asked, because a call that failed has undone what it stored
+        known = space.get_many(list(given), None)
+        added = {form: key for (form, key), before in zip(given.items(), known, strict=True) if before is None}
         if added:
-            self._space(pane).put_many(added)
+            space.put_many(added)
+            self._panes.setdefault(pane, {}).update(added)
 
     def of(self, panes: Iterable[Any], key: Any) -> Any:
         """Return a key of one of these panes as it was given."""
