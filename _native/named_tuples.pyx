@@ -26,7 +26,7 @@ def named_tuples(type cls not None, *columns):
 
 def as_class(type cls not None, list rows not None):
     """Return a tuple of this class with the values of each tuple. Its constructor is not called."""
-    cdef Py_ssize_t count = PyList_GET_SIZE(rows), row, place, width
+    cdef Py_ssize_t count = PyList_GET_SIZE(rows), row
     cdef list made = PyList_New(count)
     cdef object given
     check_class(cls)
@@ -34,12 +34,7 @@ def as_class(type cls not None, list rows not None):
         given = <object>PyList_GET_ITEM(rows, row)
         if not PyTuple_Check(given):
             raise TypeError(f"a row is {given!r}, which is no tuple")
-        width = PyTuple_GET_SIZE(given)
-        values = PyType_GenericAlloc(cls, width)
-        for place in range(width):
-            value = <object>PyTuple_GET_ITEM(given, place)
-            Py_INCREF(value)
-            PyTuple_SET_ITEM(values, place, value)
+        values = tuple_as(cls, given)
         Py_INCREF(values)
         PyList_SET_ITEM(made, row, values)
     return made
@@ -49,3 +44,14 @@ cdef int check_class(type cls) except -1:
     if not issubclass(cls, tuple):
         raise TypeError(f"{cls.__name__} is no class of tuples")
     return 0
+
+
+cdef object tuple_as(type cls, object given):
+    """Return a tuple of a checked class with the values of a tuple."""
+    cdef Py_ssize_t width = PyTuple_GET_SIZE(given), place
+    cdef object values = PyType_GenericAlloc(cls, width)
+    for place in range(width):
+        value = <object>PyTuple_GET_ITEM(given, place)
+        Py_INCREF(value)
+        PyTuple_SET_ITEM(values, place, value)
+    return values

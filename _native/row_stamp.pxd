@@ -18,16 +18,19 @@ cdef class SourceTimes:
 cdef class RowStamp:
     cdef SourceTimes times
     cdef Py_ssize_t time_at             # index of the time in the values, if `read` is None
+    cdef type row_class                 # the row is a tuple of this class with the values; None: `read` makes it
     cdef object read                    # (values) -> the row of a flow, or a list of rows (`many`); None: the values are emitted as they are
     cdef bint many
     cdef object key_of                  # (row) -> key; None: the tuple has no key
     cdef object check_key               # (row, key) of a key that is no str, int or bytes: raises an error for what cannot be a key
     cdef object time_of                 # (row) -> time
+    cdef Py_ssize_t row_key_at, row_time_at    # index of the key and of the time in a row that is a tuple; -1: the functions read them
     cdef int64_t per_unit               # microseconds of an integer time; 0: `convert` takes integers, too
     cdef object convert                 # any other time -> microseconds
     cdef object partition_of            # (message id) -> partition; None: the source has one
     cdef bint checked                   # the first time has been checked
 
-    cdef object stamp(self, tuple values, object message_id)
+    cdef object stamp(self, tuple values, object given, object message_id)
+    cdef object time_in(self, object row)
     cdef tuple timed(self, object row, object message_id)
     cdef int64_t note(self, object value, object message_id) except? -1

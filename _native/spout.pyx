@@ -55,13 +55,14 @@ cdef inline double emitted_at(RootSlot* slot) noexcept:
     return (<double*>&bits)[0]
 
 
-cdef inline int emit_one(SpoutCore core, OutStream out, tuple values, object message_id) except -1:
-    """Emit checked values."""
-    return emit_now(core, out, values, message_id) if not core.emits_rarely else emit_rarely(core, out, values, message_id)
+cdef inline int emit_one(SpoutCore core, OutStream out, object given, object message_id) except -1:
+    """Emit what a spout has given as the values of a tuple."""
+    cdef tuple values = checked_values(core, given, out)
+    return emit_now(core, out, values, message_id) if not core.emits_rarely else emit_rarely(core, out, values, given, message_id)
 
 
-cdef int emit_rarely(SpoutCore core, OutStream out, tuple values, object message_id) except -1:
-    """Emit checked values of a spout that keeps its rows, or whose rows have times.
+cdef int emit_rarely(SpoutCore core, OutStream out, tuple values, object given, object message_id) except -1:
+    """Emit the values of a spout that keeps its rows, or whose rows have times.
 
     The filter of rows may drop them. The message id of a kept row has the row itself, as the spout has emitted it.
     """
@@ -74,7 +75,7 @@ cdef int emit_rarely(SpoutCore core, OutStream out, tuple values, object message
         row_id = (values, out.origin.stream, message_id, core.row_mark)
     if out.stamp is None:
         return emit_now(core, out, values, row_id)
-    core.emit_stamped(values, message_id, row_id, out)
+    core.emit_stamped(values, given, message_id, row_id, out)
     if core.held_ids and not core.keeps_rows:
         core.note_again(message_id)
     return 0
@@ -159,7 +160,7 @@ cdef class SpoutCore(TaskCore):
         check_thread(self)
         if out is None:
             out = self.stream_of(stream)
-        emit_one(self, out, checked_values(self, values, out), message_id)
+        emit_one(self, out, values, message_id)
 
     cdef int emit_rows(self, list rows, list message_ids, Py_ssize_t begin, Py_ssize_t end, object stream) except -1:
         """Emit the rows from begin to end. `message_ids` has the same length, or is None."""
@@ -169,7 +170,7 @@ cdef class SpoutCore(TaskCore):
         if out is None:
             out = self.stream_of(stream)
         for i in range(begin, end):
-            emit_one(self, out, checked_values(self, rows[i], out), None if message_ids is None else message_ids[i])
+            emit_one(self, out, rows[i], None if message_ids is None else message_ids[i])
         return 0
 
     def emit_direct(self, int32_t task, values, message_id, stream):
@@ -199,7 +200,7 @@ cdef class SpoutCore(TaskCore):
         else:
             out.stamp.times.comes_again = True
             try:
-                self.emit_stamped(checked_values(self, row[0], out), row[2], row, out)
+                self.emit_stamped(checked_values(self, row[0], out), row[0], row[2], row, out)
             finally:
                 out.stamp.times.comes_again = False
             if self.held_ids:
@@ -221,11 +222,14 @@ cdef class SpoutCore(TaskCore):
         self.keeps_rows = on
         self.emits_rarely = on or self.has_times
 
-    cdef int emit_stamped(self, tuple values, object message_id, object row_id, OutStream out) except -1:
-        """Emit what the stamp makes of a row: nothing, one tuple, or several tuples of one tree. A row that it refuses fails."""
+    cdef int emit_stamped(self, tuple values, object given, object message_id, object row_id, OutStream out) except -1:
+        """Emit what the stamp makes of a row: nothing, one tuple, or several tuples of one tree. A row that it refuses fails.
+
+        given: the values as the spout has them. They may be a row of the flow already.
+        """
         cdef uint64_t root = 0, edges = 0
         try:
-            made = out.stamp.stamp(values, message_id)
+            made = out.stamp.stamp(values, given, message_id)
         except Exception as error:
             return self.refuse_row(values, row_id, out, error)
         if type(made) is tuple:

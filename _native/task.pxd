@@ -195,7 +195,7 @@ cdef inline Py_ssize_t pick_target(TaskCore core, Outlet outlet, tuple values) e
     if outlet.choice == SHUFFLE:
         return next_target(outlet)
     if outlet.by_one_field and is_ascii(values[outlet.positions[0]]):
-        return target_of_text(outlet, values[outlet.positions[0]])
+        return 0 if outlet.tasks == 1 else target_of_text(outlet, values[outlet.positions[0]])
     return core.target_of(outlet, values)
 
 

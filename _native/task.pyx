@@ -5,8 +5,10 @@ can be made when the topology is wired. Only the choice of targets remains for e
 """
 from types import MethodType
 
+from cpython.list cimport PyList_Check
 from cpython.object cimport PyObject
 from cpython.pystate cimport PyThreadState_Get
+from cpython.tuple cimport PyTuple_Check, PyTuple_GET_SIZE, PyTuple_GetSlice
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 cimport cython
@@ -269,9 +271,12 @@ cdef class TaskCore:
     cdef tuple checked(self, object values, OutStream stream):
         """Return values as a tuple of the stream's arity."""
         if type(values) is not tuple:
-            if not isinstance(values, (tuple, list)):
+            if PyTuple_Check(values):      # such as a NamedTuple, which `tuple()` would iterate over
+                values = PyTuple_GetSlice(values, 0, PyTuple_GET_SIZE(values))
+            elif PyList_Check(values):
+                values = tuple(values)
+            else:
                 raise self.misuse("not_values", stream=stream.origin.stream, values=values)
-            values = tuple(values)
         if len(<tuple>values) != stream.arity:
             raise self.misuse("arity", stream=stream.origin.stream, values=values, fields=stream.given)
         return <tuple>values

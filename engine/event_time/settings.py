@@ -28,6 +28,8 @@ class RowParts(NamedTuple):
     check_key: Callable[[Any, Any], None]
     """Raises UsageError for a row and its key, if no state can have the key. Not called for str, int and bytes."""
     time_of: Callable[[Any], Any]
+    row_class: type | None = None
+    """The row is a tuple of this class with the values, and the core makes it. None: `read` does."""
 
 
 class MadeRows(Protocol):

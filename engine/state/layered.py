@@ -38,8 +38,10 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 FOLD_KEYS: Final = 200_000
+FOLD_CHANGES: Final = 3 * FOLD_KEYS
 FOLD_TXIDS: Final = 30
-"""Numbers of waiting keys and txids at which a fold begins. If the next fold is due before the last one ends, `commit` waits."""
+"""A fold begins when so many keys wait which the last txid has not changed, or so many changes or txids. If the next one is due before the
+last one ends, `commit` waits. Keys that each txid changes, or panes that are dropped soon, are not worth a fold of their own."""
 MOST_TAKEN_UP: Final = 2 * FOLD_TXIDS
 """Maximum number of txids in deltas that a start loads without a fold. A checkpoint record lists only a bounded number."""
 KEYS_PER_TURN: Final = 1000
@@ -152,7 +154,8 @@ class LayeredState(LayeredKeys, KeyValueState[K, V], Generic[K, V]):
         self._committed: list[Changes] = []
         self._folding = Changes()
         self._folding_upto = -1
-        self._txids_to_fold = 0
+        self._txids_to_fold = self._changes_to_fold = self._changes_of_last = 0
+        """Txids and changes that no fold has taken, and the changes of the last txid."""
         self._compacting = asyncio.Lock()
         self._fold_lock = asyncio.Lock()
         self._fold: asyncio.Task[None] | None = None
@@ -296,6 +299,8 @@ class LayeredState(LayeredKeys, KeyValueState[K, V], Generic[K, V]):
             self._release_dropped(frozen.changes)
             self._note_layers(frozen.changes.namespaces)
             self._txids_to_fold += 1
+            self._changes_of_last = len(frozen.changes)
+            self._changes_to_fold += self._changes_of_last
         await self._compact()
         await self._fold_when_due()
 
@@ -402,8 +407,7 @@ class LayeredState(LayeredKeys, KeyValueState[K, V], Generic[K, V]):
 
     async def _fold_when_due(self) -> None:
         """Begin a fold in the background. If the last one still runs and the next is due, wait. Raises errors of the last fold."""
-        due = self._txids_to_fold >= FOLD_TXIDS or sum(map(len, self._committed)) >= FOLD_KEYS
-        fold = self._fold
+        due, fold = self._is_fold_due(), self._fold
         if fold is not None and (due or fold.done()):
             await asyncio.wait([fold])
             self._fold = None
@@ -414,6 +418,11 @@ class LayeredState(LayeredKeys, KeyValueState[K, V], Generic[K, V]):
             await self.fold()
         if due or self._folding:
             self._begin_fold()
+
+    def _is_fold_due(self) -> bool:
+        if self._txids_to_fold >= FOLD_TXIDS or self._changes_to_fold >= FOLD_CHANGES:
+            return True
+        return sum(map(len, self._committed)) - self._changes_of_last >= FOLD_KEYS
 
     def _begin_fold(self) -> None:
         self._fold = asyncio.get_running_loop().create_task(self.fold(), name=f"fold of {self.place}")
@@ -491,7 +500,7 @@ class LayeredState(LayeredKeys, KeyValueState[K, V], Generic[K, V]):
             if not self._folding:
                 await self._compact()
                 self._folding = self._committed.pop() if self._committed else Changes()
-                self._folding_upto, self._txids_to_fold = self.committed_txid, 0
+                self._folding_upto, self._txids_to_fold, self._changes_to_fold = self.committed_txid, 0, 0
                 self._note_layers(self._folding.namespaces)
             dropped = {prefix_of(name) for name in self._folding.dropped()}
             if dropped and self._store.drops_prefixes:

@@ -30,10 +30,11 @@ class TimedRows(MadeRows):
 
     def parts(self, given: tuple[str, ...]) -> RowParts:
         """Return the functions of one task."""
-        read = _one_row(self.reads(given))
-        key_of = None if self.key is None else self.key.given
+        reads = self.reads(given)
+        read, key_of = _one_row(reads), None if self.key is None else self.key.given
         if not self.steps:
-            return RowParts(read, False, key_of, check_key, self.time.given)
+            row_class = reads.args[0] if isinstance(reads, partial) and reads.func is as_class else None
+            return RowParts(read, False, key_of, check_key, self.time.given, row_class)
         chain = StepChain([step.live(step.call.given) for step in self.steps])
         return RowParts(lambda values: chain.run_one(read(values)).rows, True, key_of, check_key, self.time.given)
 

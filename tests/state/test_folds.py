@@ -1,7 +1,7 @@
 """Folds of `LayeredState`: their start, failures and interruptions."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -60,6 +60,50 @@ async def still_moves(state: LayeredState[Any, Any]) -> bool:
     for _ in range(200):
         await asyncio.sleep(0)
     return state.committed_txid > before
+
+
+@pytest.fixture
+def small_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layered, "FOLD_KEYS", 20)
+    monkeypatch.setattr(layered, "FOLD_CHANGES", 60)
+
+
+async def txids_until_a_fold(state: LayeredState[Any, Any], change: Callable[[int], None]) -> int:
+    """Return the number of txids after which a fold has begun."""
+    for txid in range(layered.FOLD_TXIDS):
+        change(txid)
+        await checkpoint(state, txid)
+        if state._fold is not None:
+            return txid + 1
+    raise AssertionError("no fold has begun")
+
+
+@pytest.mark.usefixtures("small_folds")
+@pytest.mark.parametrize(("keys", "txids"), [(19, 3), (20, 2), (5, 5), (70, 1)])
+async def test_keys_wait_for_a_fold_until_a_later_txid_has_left_them_alone(store: AnySlowStore, keys: int, txids: int) -> None:
+    state = state_on(store)
+    assert await txids_until_a_fold(state, lambda txid: state.put_many((txid * keys + number, 1) for number in range(keys))) == txids
+
+
+@pytest.mark.usefixtures("small_folds")
+@pytest.mark.parametrize(("keys", "txids"), [(25, 3), (29, 3), (10, 6), (4, 15)])
+async def test_keys_that_each_txid_changes_wait_until_there_are_many_changes(store: AnySlowStore, keys: int, txids: int) -> None:
+    state = state_on(store)
+    assert await txids_until_a_fold(state, lambda txid: state.put_many((number, txid) for number in range(keys))) == txids
+
+
+@pytest.mark.usefixtures("small_folds")
+async def test_a_pane_that_is_dropped_soon_needs_no_fold_of_its_own(store: AnySlowStore) -> None:
+    state = state_on(store)
+
+    def next_pane(txid: int) -> None:
+        if txid:
+            state.namespace(txid - 1).drop()
+        state.namespace(txid).put_many((number, 1) for number in range(9))
+
+    assert await txids_until_a_fold(state, next_pane) == 7  # nine keys and a drop each, 60 changes with the seventh
+    await state.close()
+    assert {name: len(dict(state.namespace(name).items())) for name in state.namespaces()} == {6: 9}
 
 
 async def test_a_failed_fold_is_reported_and_repeated(store: AnySlowStore) -> None:
