@@ -57,3 +57,6 @@ class RowStamp:
     ) -> None: ...
     def apply(self, values: tuple[Any, ...], message_id: Any = None) -> Any:
         """Return what is emitted for these values, for tests."""
+
+def span_of(times: list[int]) -> tuple[int, int]:
+    """Return the least and the greatest of some times, in microseconds."""

@@ -132,6 +132,18 @@ cdef class RowStamp:
         return self.stamp(values, values, message_id)
 
 
+def span_of(list times not None):
+    """Return the least and the greatest of some times, in microseconds."""
+    cdef int64_t least = LATEST, greatest = EARLIEST, time
+    for each in times:
+        time = each
+        if time < least:
+            least = time
+        if time > greatest:
+            greatest = time
+    return least, greatest
+
+
 cdef Py_ssize_t index_of(object getter) except -2:
     """Return the index of the item that a function reads. -1: it does something else."""
     if type(getter) is not itemgetter:

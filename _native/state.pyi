@@ -66,3 +66,6 @@ class LayerWalk:
 
     def move_onto(self, older: dict[Any, Any], most: int) -> None:
         """Write up to `most` more entries to an older layer."""
+
+def free_entries(layer: dict[Any, Any], most: int) -> None:
+    """Remove up to `most` entries."""

@@ -288,6 +288,12 @@ cdef class LayerWalk:
             most -= 1
 
 
+def free_entries(dict layer not None, Py_ssize_t most):
+    """Remove up to `most` entries."""
+    for _ in range(min(most, len(layer))):
+        layer.popitem()
+
+
 cdef object iterable_keys(str method, object keys):
     """Return the keys. Raises TypeError for a single text, whose characters would be taken for keys."""
     if isinstance(keys, (str, bytes)):

@@ -4,6 +4,7 @@
 The rows have their times as datetimes already, as Bytewax needs them.
 """
 
+import gc
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -78,6 +79,7 @@ class CountedSink(DynamicSink[Any]):
 def measure(rows: int, keys: int, rows_per_second: int, window_secs: int, batch: int) -> dict[str, float]:
     """Return the rate from the first row to the last result."""
     made = [Hit(row.key, EPOCH + timedelta(milliseconds=row.at)) for row in hits(rows, keys, rows_per_second)]  # type: ignore[arg-type]
+    gc.freeze()  # as the engine's rows
     clock = win.EventClock(ts_getter=lambda hit: hit.at, wait_for_system_duration=timedelta(0))
     windower = win.TumblingWindower(length=timedelta(seconds=window_secs), align_to=EPOCH)
     dataflow = Dataflow("windows")

@@ -55,10 +55,10 @@ try:
     )
     from _native.queues import Backpressure, Mailbox, SignalRing
     from _native.records import FetchedRecord, RecordReader, leader_epochs
-    from _native.row_stamp import PartitionTime, RowStamp, SourceTimes
+    from _native.row_stamp import PartitionTime, RowStamp, SourceTimes, span_of
     from _native.spout import SpoutCore
     from _native.spout_collector import ROWS_PER_TURN, SpoutCollector
-    from _native.state import Layers, LayerWalk
+    from _native.state import Layers, LayerWalk, free_entries
     from _native.tables import RotatingMap
     from _native.task import BoltBacklog, Outlet, OutStream, Targets, TaskCore
     from _native.timing import LatencyHistogram, StepTimer
@@ -133,6 +133,7 @@ __all__ = [
     "failed_calls",
     "first_waiting",
     "float_buffers",
+    "free_entries",
     "integer_buffers",
     "is_mark_due",
     "keep_mark",
@@ -156,6 +157,7 @@ __all__ = [
     "requeue",
     "requeue_marks",
     "rows_of",
+    "span_of",
     "stable_hash",
     "string_buffers",
     "struct_parts",

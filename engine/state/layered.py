@@ -25,7 +25,7 @@ from weakref import WeakValueDictionary
 
 from engine.cancellation import aio_task_error
 from engine.errors import StateError
-from engine.kernel import LayerWalk
+from engine.kernel import LayerWalk, free_entries
 from engine.state.api import ResidentStore, Row, StatePlace, TaskStore
 from engine.state.changes import Changes, Layer, NamespaceChanges, Part, slices
 from engine.state.codec import DELETED, Codec, Encoded, Unencodable, not_stored
@@ -221,8 +221,7 @@ class LayeredState(LayeredKeys, KeyValueState[K, V], Generic[K, V]):
         while self._garbage:
             layer = self._garbage.pop()
             while layer:
-                for _ in range(min(len(layer), KEYS_PER_TURN)):
-                    layer.popitem()
+                free_entries(layer, KEYS_PER_TURN)
                 await asyncio.sleep(0)
 
     def _make_room(self) -> None:

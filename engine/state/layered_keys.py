@@ -1,7 +1,7 @@
 """`LayeredKeys`: the keys of a state or of a namespace, in layers. `LayeredState` moves the layers on (docs/decisions/0002)."""
 
 from collections.abc import Callable, Iterator
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, Final, cast
 
 from engine.errors import StateError
@@ -9,11 +9,13 @@ from engine.kernel import Layers
 from engine.safe_text import safe_repr, safe_str
 from engine.state.api import LookupStore, StatePlace, TaskStore, slot_text
 from engine.state.changes import Layer
-from engine.state.codec import DELETED, PLAIN, Codec, Encoded, MessagePack, Unencodable, canonical, not_stored
+from engine.state.codec import DELETED, PLAIN, Codec, Deleted, Encoded, MessagePack, Unencodable, canonical, not_stored
 from engine.state.delta import ATOMS
 from engine.state.namespaces import FIRST_BYTE, Name, name_of, prefix_of, stored_prefix
 
 MISSING: Final = object()
+KEYS_PER_SLICE: Final = 1000
+_PLAIN_ATOMS: Final = ATOMS - {Encoded, Deleted}
 _LOST_CLASS: Final = (
     "If its class was renamed or moved, keep the old name in the old module as an alias, such as Order = Purchase. "
     "Otherwise delete the state of this component: python -m engine state delete, with --component."
@@ -157,21 +159,35 @@ class LayeredKeys(Layers):
         return self.get(key, DELETED) is not DELETED
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        older = self._older if self._is_masked else self._older[:-1]
-        keys = dict.fromkeys(chain(self._changes, *older))
-        for key in keys:
-            value = self.get(key, DELETED)
-            if value is not DELETED:
-                yield key, value
-        lookup = None if self._holds_all else self._access.lookup
-        for key, value in self._resident_items(keys) if lookup is None else self._scanned_items(lookup, keys):
-            if value is not DELETED:
-                yield key, value
+        for keys, values in self.slices(KEYS_PER_SLICE):
+            yield from zip(keys, values, strict=True)
 
-    def _resident_items(self, known: Layer) -> Iterator[tuple[Any, Any]]:
-        for key in () if self._is_masked else list(self._rows):
-            if key not in known:
-                yield key, self.get(key, DELETED)
+    def slices(self, size: int) -> Iterator[tuple[list[Any], list[Any]]]:
+        """Yield the keys and their values of now, as two lists of at most `size`. Rows that only the store has are read on the way."""
+        lookup = None if self._holds_all or self._is_masked else self._access.lookup
+        layers = [layer for layer in (self._changes, *(self._older if lookup is None else self._older[:-1])) if layer]
+        newest: Layer = {}  # a copy if rows are read, because the layers move on meanwhile
+        if len(layers) == 1 and lookup is None:
+            newest = layers[0]
+        else:
+            for layer in reversed(layers):
+                newest.update(layer)
+        keys, values = list(newest), list(newest.values())
+        for first in range(0, len(keys), size):
+            yield self._present(keys[first : first + size], values[first : first + size])
+        if lookup is not None:
+            scanned = ((key, value) for key, value in self._scanned_items(lookup, newest) if value is not DELETED)
+            while some := list(islice(scanned, size)):
+                yield [key for key, _ in some], [value for _, value in some]
+
+    def _present(self, keys: list[Any], values: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Return the keys that are not deleted, with values as `get` returns them."""
+        if _PLAIN_ATOMS.issuperset(map(type, values)):
+            return keys, values
+        access = self._access
+        present = [(key, value) for key, value in zip(keys, values, strict=True) if value is not DELETED]
+        values = [access.fresh_copy(value if type(value) in ATOMS else access.encoded(key, value)) for key, value in present]
+        return [key for key, _ in present], values
 
     def _scanned_items(self, store: LookupStore, known: Layer) -> Iterator[tuple[Any, Any]]:
         for key, stored in self._scanned(store):

@@ -57,7 +57,11 @@ class Reduction:
     keeps_rows: ClassVar[bool] = False
     """True: the value has rows, which are stored as their fields."""
 
+    gives_stored: bool
+    """True: the value is in the state what it is to the user."""
+
     def __init__(self, function: Callable[..., Any] | None = None, stage: str = "") -> None:
+        self.gives_stored = type(self).result is Reduction.result and not self.keeps_rows
         self.function: Any = function
         self.stage = stage
         self.set_row_type(Any)

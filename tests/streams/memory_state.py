@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from engine.state import LayeredState
@@ -41,6 +42,11 @@ class MemoryNamespace:
         for key in list(self.values):
             if key in self.values:
                 yield key, self.values[key]
+
+    def slices(self, size: int) -> Iterator[tuple[list[Any], list[Any]]]:
+        entries = iter(list(self.values.items()))
+        while some := list(islice(entries, size)):
+            yield [key for key, _ in some], [value for _, value in some]
 
     def drop(self) -> None:
         self.values.clear()

@@ -110,23 +110,23 @@ class Tasks:
         assert all(keeper.closed == keeper.watermark for keeper in self.keepers)
 
     def run(self, begin: Callable[[Any], Iterator[list[Any]]], size: int, restarts: set[int]) -> None:
-        """Give results in slices; a task is killed behind the slices that `restarts` names."""
+        """Give results in slices. A task is killed behind the slices that `restarts` names, and does it all again."""
         for number in range(len(self.keepers)):
-            slices, seen, last = begin(self.keepers[number]), 0, FIRST
+            progress, snapshot = self.keepers[number].progress, self.states[number].snapshot()
+            slices, seen, last, given = begin(self.keepers[number]), 0, FIRST, list[Any]()
             while part := next(slices, None):
                 assert len(part) <= size
                 finals = [end for _, _, end, _, _, kind, _ in map(flat, part) if kind == "final"]
                 assert isinstance(self.spec, Session) or [last, *finals] == sorted([last, *finals])
                 last = finals[-1] if finals else last
-                self.results += [flat(one) if isinstance(one, Revised) else tuple(one) for one in part]
-                assert {type(one[0]) for one in self.results} == {self.form}
+                given += [flat(one) if isinstance(one, Revised) else tuple(one) for one in part]
                 seen += 1
                 if seen in restarts:
-                    progress, snapshot = self.keepers[number].progress, self.states[number].snapshot()
-                    list(slices)  # what is done after the checkpoint is lost
-                    self.states[number] = self.state(snapshot)
+                    self.states[number] = self.state({name: dict(values) for name, values in snapshot.items()})
                     self.keepers[number] = self.keeper(self.states[number], progress)
-                    slices = begin(self.keepers[number])
+                    slices, last, given = begin(self.keepers[number]), FIRST, []
+            self.results += given
+            assert {type(one[0]) for one in self.results} <= {self.form}
 
 
 def flat(one: Any) -> tuple[Any, ...]:

@@ -1,8 +1,7 @@
 """The open tumbling, sliding and calendar windows of one task.
 
-Each pane has a namespace, named by its start, with one accumulator per key. Where windows do not overlap, a key is deleted when its
-result is handed out, so what the state holds is what is still to be given. Panes of sliding windows are shared, and panes that may still
-change stay: `EMITTED` holds, while a close takes more than one slice, the end of the last window that a key was given for.
+Each pane has a namespace, named by its start, with one accumulator per key. Where windows do not overlap, it is dropped when the results of
+its keys are given. Panes of sliding windows are shared, and panes that may still change stay.
 """
 
 from bisect import bisect_left, insort
@@ -11,20 +10,18 @@ from itertools import islice
 from typing import Any, Final
 
 from engine.errors import EngineBug
+from engine.kernel import named_tuples, span_of
 from engine.streams.aggregates import Reduction
 from engine.streams.times import FIRST, INFINITY
 from engine.streams.windows.given_keys import GivenKeys
 from engine.streams.windows.keyed import NamespacedState
 from engine.streams.windows.lateness import Lateness
 from engine.streams.windows.merging import RunningMerge
-from engine.streams.windows.results import Windowed, result_of, windowed
+from engine.streams.windows.results import Windowed, result_of
 from engine.streams.windows.specs import Calendar, Sliding
 
-EMITTED: Final = "emitted"
 SLICE: Final = 2000
 """Results of one slice of a close."""
-
-
 
 
 class TimeWindows:
@@ -74,12 +71,12 @@ class TimeWindows:
         """`closed` and `watermark`, for the caller to store."""
         return self.closed, self.watermark
 
-    def add_rows(self, keys: Sequence[Any], times: Sequence[int], rows: Sequence[Any]) -> list[tuple[int, int]]:
+    def add_rows(self, keys: Sequence[Any], times: list[int], rows: Sequence[Any]) -> list[tuple[int, int]]:
         """Add a burst, given as columns, and return its late rows: the index of each, and how far it is behind the watermark."""
         if not times:
             return []
         self.lateness.rows += len(times)
-        least, greatest = min(times), max(times)
+        least, greatest = span_of(times)
         if least < self.watermark:
             self.lateness.note_behind(times, self.watermark)
         if not (self._start <= least and greatest < self._end):
@@ -137,8 +134,8 @@ class TimeWindows:
     def close(self, watermark: int, size: int = SLICE) -> Iterator[list[Any]]:
         """Close all windows that end at `watermark` or before, and give their results in slices, in the order of the ends.
 
-        The caller may take checkpoints between two slices, but no rows. INFINITY closes everything, and `watermark` becomes the
-        greatest end.
+        Between two slices the caller takes neither rows nor a checkpoint. INFINITY closes everything, and `watermark` becomes the greatest
+        end.
         """
         self._raise_watermark(watermark)
         return self._close_kept(size) if self._keeps_panes else self._close_plain(size)
@@ -149,51 +146,31 @@ class TimeWindows:
         self.watermark = max(self.watermark, watermark)
 
     def _close_plain(self, size: int) -> Iterator[list[Any]]:
-        reduction, loaded, given = self._reduction, self._reduction.loaded, self._given_keys
         while self._panes and (end := self._spec.last_end(pane := self._panes[0])) <= self.watermark:
-            namespace = self._state.namespace(pane)
-            items = iter(namespace.items())
-            part = list(islice(items, size))
-            while part:
-                following = list(islice(items, size))
-                if reduction.counts and not given:
-                    results = [windowed((key, pane, end, value)) for key, value in part]
-                else:
-                    results = [result_of(reduction, given.of((pane,), key), pane, end, loaded(value)) for key, value in part]
-                if following:
-                    for key, _ in part:
-                        namespace.delete(key)
-                else:
-                    self._drop(pane)
-                yield results
-                part = following
-            if pane in self._known:
-                self._drop(pane)
+            for keys, values in self._state.namespace(pane).slices(size):
+                yield self._plain_results(pane, end, keys, values)
+            self._drop(pane)
         self.closed = self.watermark
 
-    def _close_kept(self, size: int) -> Iterator[list[Any]]:
-        emitted = self._state.namespace(EMITTED)
-        before = dict(emitted.items())
-        marked = bool(before)
-        results = self._kept_results(before)
-        part = list(islice(results, size))
-        while part:
-            following = list(islice(results, size))
-            given = self._final(part)
-            if following:  # a checkpoint may be taken before the close is complete
-                emitted.put_many({one.key: one.end_us for one in part})
-                marked = True
-            else:
-                self._complete(marked)
-            yield given
-            part = following
-        self._complete(marked)
+    def _plain_results(self, pane: int, end: int, keys: list[Any], values: list[Any]) -> list[Any]:
+        reduction, given = self._reduction, self._given_keys
+        if given:
+            keys = [given.of((pane,), key) for key in keys]
+        if reduction.gives_stored:
+            return named_tuples(Windowed, keys, [pane] * len(keys), [end] * len(keys), values)
+        return [result_of(reduction, key, pane, end, reduction.loaded(value)) for key, value in zip(keys, values, strict=True)]
 
-    def _kept_results(self, before: dict[Any, int]) -> Iterator[Windowed[Any, Any]]:
+    def _close_kept(self, size: int) -> Iterator[list[Any]]:
+        results = self._kept_results()
+        while part := list(islice(results, size)):
+            yield self._final(part)
+        self._complete()
+
+    def _kept_results(self) -> Iterator[Windowed[Any, Any]]:
         reduction, closed_for = self._reduction, self.closed_for
         for start, end in self._due_windows():
             for key, acc in self._merged(start, end):
-                if before.get(key, FIRST) < end and (closed_for is None or closed_for(key) < end):
+                if closed_for is None or closed_for(key) < end:
                     yield result_of(reduction, self._as_given(key, start, end), start, end, acc)
 
     def _as_given(self, key: Any, start: int, end: int) -> Any:
@@ -206,12 +183,10 @@ class TimeWindows:
         """Return what is given for the results of a slice."""
         return part
 
-    def _complete(self, marked: bool) -> None:
-        """Forget what is over. Called again when the close has ended."""
+    def _complete(self) -> None:
+        """Forget what is over, because all results are given."""
         while self._panes and self._is_over(self._panes[0]):
             self._drop(self._panes[0])
-        if marked and self.closed < self.watermark:
-            self._state.namespace(EMITTED).drop()
         self.closed, self.closed_for = self.watermark, None
 
     def _due_windows(self) -> Iterator[tuple[int, int]]:

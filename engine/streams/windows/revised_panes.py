@@ -165,9 +165,9 @@ class RevisedTimeWindows(TimeWindows):
             finals += [Revised(one, revision, "final") for one, revision in zip(its, revisions, strict=True)]
         return finals
 
-    def _complete(self, marked: bool) -> None:
+    def _complete(self) -> None:
         for start in [start for start in self._starts[CHANGED] if self._end_of(start) <= self.watermark]:
             self._forget(CHANGED, start)
         for start in [start for start in self._starts[GIVEN] if self._end_of(start) + self._allowed_us <= self.watermark]:
             self._forget(GIVEN, start)
-        super()._complete(marked)
+        super()._complete()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, Final
 
+from engine.kernel import span_of
 from engine.streams.aggregates import Reduction
 from engine.streams.times import FIRST, INFINITY
 from engine.streams.windows.given_keys import GivenKeys
@@ -81,14 +82,15 @@ class SessionWindows:
         end: int = stored[1] + self._gap
         return end
 
-    def add_rows(self, keys: Sequence[Any], times: Sequence[int], rows: Sequence[Any]) -> list[tuple[int, int]]:
+    def add_rows(self, keys: Sequence[Any], times: list[int], rows: Sequence[Any]) -> list[tuple[int, int]]:
         """Add a burst, given as columns, and return its late rows: the index of each, and how far it is behind the watermark."""
         if not times:
             return []
         self.lateness.rows += len(times)
-        if min(times) < self.watermark:
+        least, greatest = span_of(times)
+        if least < self.watermark:
             self.lateness.note_behind(times, self.watermark)
-        self._greatest = max(self._greatest, max(times))
+        self._greatest = max(self._greatest, greatest)
         late: list[tuple[int, int]] = []
         distinct = list(dict.fromkeys(keys))
         stored = self._sessions.get_many(distinct, ())
@@ -152,8 +154,8 @@ class SessionWindows:
     def close(self, watermark: int, size: int = SLICE) -> Iterator[list[Any]]:
         """Close all sessions that end at `watermark` or before, and give their results in slices, roughly in the order of the ends.
 
-        The caller may take checkpoints between two slices, but no rows. INFINITY closes everything, and `watermark` becomes the
-        greatest end.
+        Between two slices the caller takes neither rows nor a checkpoint. INFINITY closes everything, and `watermark` becomes the greatest
+        end.
         """
         self._raise_watermark(watermark)
         return self._close(size)
