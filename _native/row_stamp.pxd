@@ -30,7 +30,7 @@ cdef class RowStamp:
     cdef object partition_of            # (message id) -> partition; None: the source has one
     cdef bint checked                   # the first time has been checked
 
-    cdef object stamp(self, tuple values, object given, object message_id)
+    cdef object stamp(self, object values, object message_id)
     cdef object time_in(self, object row)
     cdef tuple timed(self, object row, object message_id)
     cdef int64_t note(self, object value, object message_id) except? -1

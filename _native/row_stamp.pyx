@@ -84,10 +84,10 @@ cdef class RowStamp:
             if (<object>self.row_class).__getitem__ is tuple.__getitem__:
                 self.row_key_at, self.row_time_at = index_of(self.key_of), index_of(self.time_of)
 
-    cdef object stamp(self, tuple values, object given, object message_id):
-        """Return the tuple to emit, or a list of tuples. Raises the errors of the callables."""
+    cdef object stamp(self, object values, object message_id):
+        """Return the tuple to emit, or a list of tuples. Raises the errors of the callables. values: a tuple, or an instance of `row_class`."""
         if self.row_class is not None:
-            return self.timed(given if type(given) is self.row_class else tuple_as(self.row_class, values), message_id)
+            return self.timed(values if type(values) is self.row_class else tuple_as(self.row_class, values), message_id)
         if self.read is None:
             self.note(values[self.time_at], message_id)
             return values
@@ -129,7 +129,7 @@ cdef class RowStamp:
 
     def apply(self, tuple values not None, message_id=None):
         """Return what is emitted for these values, for tests."""
-        return self.stamp(values, values, message_id)
+        return self.stamp(values, message_id)
 
 
 def span_of(list times not None):

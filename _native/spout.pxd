@@ -71,7 +71,7 @@ cdef class SpoutCore(TaskCore):
     cdef uint64_t new_root(self, object message_id) except? 0
     cdef int note_opened(self, uint64_t root, object message_id) except -1
     cdef int ack_soon(self, object message_id) except -1
-    cdef int emit_stamped(self, tuple values, object given, object message_id, object row_id, OutStream out) except -1
+    cdef int emit_stamped(self, object values, object message_id, object row_id, OutStream out) except -1
     cdef int refuse_row(self, tuple values, object row_id, OutStream out, object error) except -1
     cdef int note_again(self, object key) except -1
     cdef int add_open(self, uint64_t root, object message_id) except -1

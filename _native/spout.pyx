@@ -9,6 +9,7 @@ tree stays open. Each ack is held, cut by a PREPARE, and released by its COMMIT.
 from cpython.list cimport PyList_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.tuple cimport PyTuple_GET_SIZE, PyTuple_GetSlice
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 cimport cython
 
@@ -57,28 +58,47 @@ cdef inline double emitted_at(RootSlot* slot) noexcept:
 
 cdef inline int emit_one(SpoutCore core, OutStream out, object given, object message_id) except -1:
     """Emit what a spout has given as the values of a tuple."""
-    cdef tuple values = checked_values(core, given, out)
-    return emit_now(core, out, values, message_id) if not core.emits_rarely else emit_rarely(core, out, values, given, message_id)
+    if not core.emits_rarely:
+        return emit_now(core, out, checked_values(core, given, out), message_id)
+    return emit_rarely(core, out, given, message_id)
 
 
-cdef int emit_rarely(SpoutCore core, OutStream out, tuple values, object given, object message_id) except -1:
-    """Emit the values of a spout that keeps its rows, or whose rows have times.
+cdef int emit_rarely(SpoutCore core, OutStream out, object given, object message_id) except -1:
+    """Emit the values of a spout that keeps its rows, or whose rows have times. What is a row of the flow already stays as it is.
 
     The filter of rows may drop them. The message id of a kept row has the row itself, as the spout has emitted it.
     """
     cdef object row_id = message_id
+    cdef object values = given if is_row(out, given) else checked_values(core, given, out)
     if out.only is None and out.direct:
         raise core.misuse("direct_stream", stream=out.origin.stream)
     if core.keeps_rows:
-        if core.row_filter is not None and not core.row_filter(values, out.origin.stream, message_id):
+        if core.row_filter is not None and not core.row_filter(plain_values(values), out.origin.stream, message_id):
             return 0
         row_id = (values, out.origin.stream, message_id, core.row_mark)
     if out.stamp is None:
-        return emit_now(core, out, values, row_id)
-    core.emit_stamped(values, given, message_id, row_id, out)
+        return emit_now(core, out, <tuple>values, row_id)
+    core.emit_stamped(values, message_id, row_id, out)
     if core.held_ids and not core.keeps_rows:
         core.note_again(message_id)
     return 0
+
+
+cdef inline bint is_row(OutStream out, object given) noexcept:
+    """Tell whether values are a row of the flow already, which needs no copy."""
+    return out.stamp is not None and type(given) is out.stamp.row_class and PyTuple_GET_SIZE(given) == out.arity
+
+
+cdef inline object plain_values(object values):
+    """Return the values of a row as a plain tuple, for whoever is told of it."""
+    return values if type(values) is tuple else PyTuple_GetSlice(values, 0, PyTuple_GET_SIZE(values))
+
+
+cdef inline object plain_id(SpoutCore core, object message_id):
+    """Return the message id of a kept row with plain values."""
+    if not core.keeps_rows or type(message_id) is not tuple or type((<tuple>message_id)[0]) is tuple:
+        return message_id
+    return (plain_values((<tuple>message_id)[0]), *(<tuple>message_id)[1:])
 
 
 cdef inline int emit_now(SpoutCore core, OutStream out, tuple values, object message_id) except -1:
@@ -200,7 +220,7 @@ cdef class SpoutCore(TaskCore):
         else:
             out.stamp.times.comes_again = True
             try:
-                self.emit_stamped(checked_values(self, row[0], out), row[0], row[2], row, out)
+                self.emit_stamped(checked_values(self, row[0], out), row[2], row, out)
             finally:
                 out.stamp.times.comes_again = False
             if self.held_ids:
@@ -222,16 +242,13 @@ cdef class SpoutCore(TaskCore):
         self.keeps_rows = on
         self.emits_rarely = on or self.has_times
 
-    cdef int emit_stamped(self, tuple values, object given, object message_id, object row_id, OutStream out) except -1:
-        """Emit what the stamp makes of a row: nothing, one tuple, or several tuples of one tree. A row that it refuses fails.
-
-        given: the values as the spout has them. They may be a row of the flow already.
-        """
+    cdef int emit_stamped(self, object values, object message_id, object row_id, OutStream out) except -1:
+        """Emit what the stamp makes of a row: nothing, one tuple, or several tuples of one tree. A row that it refuses fails."""
         cdef uint64_t root = 0, edges = 0
         try:
-            made = out.stamp.stamp(values, given, message_id)
+            made = out.stamp.stamp(values, message_id)
         except Exception as error:
-            return self.refuse_row(values, row_id, out, error)
+            return self.refuse_row(plain_values(values), plain_id(self, row_id), out, error)
         if type(made) is tuple:
             return emit_now(self, out, <tuple>made, row_id)
         if len(made) == 1:
@@ -315,7 +332,7 @@ cdef class SpoutCore(TaskCore):
 
     cdef int note_opened(self, uint64_t root, object message_id) except -1:
         if self.rare_paths & WATCHES:
-            self.watch.note_opened(self.task_id, root, message_id)     # may set a trace
+            self.watch.note_opened(self.task_id, root, plain_id(self, message_id))     # may set a trace
         if self.rare_paths & TRACES:
             self.trace("opened", (root,), self.task_id)
         return 0
@@ -604,7 +621,10 @@ cdef class SpoutCore(TaskCore):
             message_id = self.close_tree(got.root, False)
             if message_id is not self:
                 self.failed += 1
-                self.returned = self.on_fail(message_id, failure, got.value != 0) if self.keeps_rows else self.on_fail(message_id, failure)
+                if self.keeps_rows:
+                    self.returned = self.on_fail(plain_id(self, message_id), failure, got.value != 0)
+                else:
+                    self.returned = self.on_fail(message_id, failure)
                 self.handed_out += self.returned is None
         elif got.kind == ACKER_DIED:
             self.fail_trees_of(got.value)
@@ -693,7 +713,7 @@ cdef class SpoutCore(TaskCore):
             if message_id is not self:
                 self.failed += 1
                 self.handed_out += 1
-                self.on_fail(message_id, failure, had_no_effect)
+                self.on_fail(plain_id(self, message_id), failure, had_no_effect)
         for root in dead:
             self.fail_trees_of(root)
         if dead:
@@ -814,7 +834,7 @@ cdef class SpoutCore(TaskCore):
     def message_of(self, uint64_t root):
         """Return the message id of an open tree of this task, None for any other root."""
         cdef RootSlot* slot = find_root(self.open_trees, root)
-        return None if slot == NULL else <object><PyObject*><size_t>slot.word
+        return None if slot == NULL else plain_id(self, <object><PyObject*><size_t>slot.word)
 
     @property
     def pending(self):

@@ -38,7 +38,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 FOLD_KEYS: Final = 200_000
-FOLD_CHANGES: Final = 3 * FOLD_KEYS
+FOLD_CHANGES: Final = 10 * FOLD_KEYS
 FOLD_TXIDS: Final = 30
 """A fold begins when so many keys wait which the last txid has not changed, or so many changes or txids. If the next one is due before the
 last one ends, `commit` waits. Keys that each txid changes, or panes that are dropped soon, are not worth a fold of their own."""
