@@ -8,7 +8,7 @@ import contextlib
 import io
 import pickle
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -261,10 +261,15 @@ def canonical(key: object, depth: int = 0) -> Any:
             raise TypeError(f"a tuple nested more than {MOST_DEPTH} deep cannot be a key of a state")
         return tuple([canonical(item, depth + 1) for item in key])  # type: ignore[attr-defined]
     form = _FORMS.get(kind)
-    return form(key) if form is not None else canonical(_plain(key), depth)
+    return form(key) if form is not None else canonical(base_value(key), depth)
 
 
-def _plain(key: object) -> object:
+def canonical_keys(keys: Sequence[Any]) -> Sequence[Any]:
+    """Return the canonical form of each key: the same list if all have it. Raises TypeError for an invalid key."""
+    return keys if PLAIN.issuperset(map(type, keys)) else [canonical(key) for key in keys]
+
+
+def base_value(key: object) -> object:
     """Return the base value of a derived type, such as a named tuple, an IntEnum or a StrEnum. Raises TypeError for other types."""
     for base in (str, bytes, int, float, tuple, Decimal, UUID, datetime):
         if isinstance(key, base):

@@ -79,6 +79,12 @@ class Reduction:
         """Return the value with one more row."""
         raise NotImplementedError
 
+    def add_all(self, value: Any, rows: list[Any]) -> Any:
+        """Return the value with more rows."""
+        for row in rows:
+            value = self.add(value, row)
+        return value
+
     def merge(self, value: Any, other: Any) -> Any:
         """Return the value of the rows of two values."""
         raise NotImplementedError
@@ -234,6 +240,9 @@ class Collect(Reduction):
 
     def add(self, value: list[Any] | None, row: Any) -> list[Any]:
         return [*(value or ()), self.kept(row)]
+
+    def add_all(self, value: list[Any] | None, rows: list[Any]) -> list[Any]:
+        return [*(value or ()), *map(self.kept, rows)]
 
     def merge(self, value: list[Any], other: list[Any]) -> list[Any]:
         return value + other

@@ -1,6 +1,6 @@
 """The bolt of running counts and reductions: a value for each key, and its next revision for each row."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ from engine.checkpoint import StatefulBurstBolt
 from engine.errors import FatalError
 from engine.kernel import named_tuples
 from engine.state import KeyValueState, LayeredState
+from engine.state.codec import canonical_keys
 from engine.streams.aggregates import REMEDY, Count, Reduction, ReductionPlan
 from engine.streams.calls import OpenCalls
 from engine.streams.chain_bolt import Output, emit_aligned
@@ -55,18 +56,20 @@ class RunningBolt(StatefulBurstBolt):
         if self._plan.row_type is None and self.reduction.keeps_rows and self._seen is None:
             self._seen = type(rows[0])
             self.reduction.set_row_type(self._seen)
-        known = list(dict.fromkeys(keys))
+        forms = canonical_keys(keys)
+        known = list(dict.fromkeys(forms))
         stored = self.state.get_many(known)
         if self.reduction.counts:
-            results = self._counted(keys, dict(zip(known, stored, strict=True)))
+            values, revisions = self._counted(forms, dict(zip(known, stored, strict=True)))
         else:
-            results = self._reduced(keys, rows, dict(zip(known, map(self._loaded, stored), strict=True)))
+            values, revisions = self._reduced(forms, rows, dict(zip(known, map(self._loaded, stored), strict=True)))
+        results = _revised(keys, values, revisions)
         times = burst[TIME] if TIME in self._output.layout else None
         emit_aligned(self.collector, self._output, Batch(results, list(burst), times))
         return None
 
-    def _counted(self, keys: list[Any], counts: dict[Any, int | None]) -> list[Any]:
-        """Count each key, and return a revision for each."""
+    def _counted(self, keys: Sequence[Any], counts: dict[Any, int | None]) -> tuple[list[Any], list[int]]:
+        """Count each key. Return the value and the revision of each result."""
         revisions, values = [], []
         for key in keys:
             before = counts[key] or 0
@@ -74,10 +77,10 @@ class RunningBolt(StatefulBurstBolt):
             revisions.append(before)
             values.append(count)
         self.state.put_many(counts)
-        return _revised(keys, values, revisions)
+        return values, revisions
 
-    def _reduced(self, keys: list[Any], rows: list[Any], values: dict[Any, tuple[int, Any]]) -> list[Any]:
-        """Add each row to the value of its key, and return a revision for each."""
+    def _reduced(self, keys: Sequence[Any], rows: list[Any], values: dict[Any, tuple[int, Any]]) -> tuple[list[Any], list[int]]:
+        """Add each row to the value of its key. Return the value and the revision of each result."""
         add, result = self.reduction.add, self.reduction.result
         revisions, results = [], []
         for key, row in zip(keys, rows, strict=True):
@@ -87,7 +90,7 @@ class RunningBolt(StatefulBurstBolt):
             revisions.append(revision)
             results.append(result(value))
         self.state.put_many([(key, self._stored(*value)) for key, value in values.items()])
-        return _revised(keys, results, revisions)
+        return results, revisions
 
     def _stored(self, revisions: int, value: Any) -> Any:
         return self.reduction.kind, revisions, self.reduction.stored(value)

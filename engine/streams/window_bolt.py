@@ -51,8 +51,8 @@ class KeepsOpenWindows(StatefulBurstBolt):
         """Return keys, times in microseconds, and rows of a burst."""
         raise NotImplementedError
 
-    def give(self, part: list[Any]) -> None:
-        """Emit some results, in the order of their ends."""
+    def give(self, part: list[Any]) -> Iterator[None]:
+        """Emit some results, in the order of their ends. Yields when the loop should run."""
         raise NotImplementedError
 
     def give_late(self, row: Any, late_by_us: int, tup: Tuple) -> None:
@@ -107,14 +107,17 @@ class KeepsOpenWindows(StatefulBurstBolt):
     def pass_watermark(self, watermark: int) -> Iterator[None]:
         """Close the windows that end at the watermark or before, and emit their results in slices."""
         for part in self._made(self.keeper.close(watermark)):
-            self.give(part)
-            yield
+            yield from self.give(part)
 
     def _finish_close(self) -> None:
         """Finish a close that ended with the task that had these keys before."""
         if self.keeper.closed < self.keeper.watermark:
-            for part in self._made(self.keeper.close(self.keeper.watermark)):
-                self.give(part)
+            self._give_all(self.keeper.close(self.keeper.watermark))
+
+    def _give_all(self, parts: Iterator[list[Any]]) -> None:
+        for part in self._made(parts):
+            for _ in self.give(part):
+                pass
 
     def _made(self, parts: Iterator[list[Any]]) -> Iterator[list[Any]]:
         """Yield the results. An error of the user's code ends the run, because it belongs to no row that could be sent again."""
@@ -130,8 +133,7 @@ class KeepsOpenWindows(StatefulBurstBolt):
         """Give the updates of before the checkpoint (WI-4), and store how far windows are closed (WI-5)."""
         self._finish_close()
         if isinstance(self.keeper, (RevisedTimeWindows, RevisedSessionWindows)):
-            for part in self._made(self.keeper.updates()):
-                self.give(part)
+            self._give_all(self.keeper.updates())
         if self.keeper.progress != self._stored:
             self._stored = self.keeper.progress
             entry = (*self._stored, self._stage.description)
@@ -172,7 +174,7 @@ class WindowBolt(KeepsOpenWindows):
             self._refuse_unknown(self._seen)
         return burst[KEY], burst[TIME], rows
 
-    def give(self, part: list[Any]) -> None:
+    def give(self, part: list[Any]) -> Iterator[None]:
         """Emit results as rows, each with the last time of its window."""
         if self._stage.updates is None and isinstance(self.keeper, TimeWindows) and part[0].end_us == part[-1].end_us:
             self.collector.emit_many(list(zip(part, repeat(part[0].end_us - 1))))  # in the order of their ends, so all have this one
@@ -180,6 +182,7 @@ class WindowBolt(KeepsOpenWindows):
             self.collector.emit_many([(each, each.end_us - 1) for each in part])
         else:
             self.collector.emit_many([(each, each.value.end_us - 1) for each in part])
+        yield
 
     def give_late(self, row: Any, late_by_us: int, tup: Tuple) -> None:
         """Emit a late row, anchored to its tuple."""

@@ -1,6 +1,6 @@
 """`TopologyBuilder`: collects declarations of components, and builds a valid, immutable `Topology`."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final, Protocol, Unpack, cast
@@ -24,6 +24,7 @@ from engine.topology.spec import (
     AT_CHECKPOINTS,
     BATCHED,
     COMMITTER,
+    ChecksItsPlace,
     ComponentSettings,
     ComponentSpec,
     InstanceFactory,
@@ -156,6 +157,7 @@ class TopologyBuilder:
         faults = self._own_faults()
         unknown: set[str] = set()
         components: dict[str, ComponentSpec] = {}
+        declared: dict[str, object] = {}
         for declaration in self._declarations:
             judged = self._judged(declaration)
             faults.extend(judged.faults)
@@ -165,11 +167,13 @@ class TopologyBuilder:
             if component_id in components:
                 faults.append(f"{declaration.where}: an earlier {components[component_id].kind} has the same id. Rename one of them.")
                 continue
-            components[component_id] = judged.spec
+            components[component_id], declared[component_id] = judged.spec, judged.declared
             if not judged.streams_known:
                 unknown.add(component_id)
         topology = self._topology(MappingProxyType(components))
         faults.extend(self._graph_faults(topology, unknown))
+        for component_id, spec in components.items():
+            faults.extend(_place_faults(spec, declared[component_id], topology))
         if isinstance(self.config, Config):
             faults.extend(run_faults(topology, self.config))
         if faults:
@@ -229,6 +233,12 @@ class Judged:
     streams_known: bool
     declared: object
     """Class or instance whose attributes declare the component. None if the factory is wrong."""
+
+
+def _place_faults(spec: ComponentSpec, declared: object, topology: Topology) -> Iterable[str]:
+    """Return the faults that a component finds in its place, if its class knows rules for it."""
+    component_class = declared if isinstance(declared, type) else type(declared)
+    return component_class.place_faults(spec, topology) if issubclass(component_class, ChecksItsPlace) else ()
 
 
 def _unknown(declaration: Declaration) -> ComponentSpec:

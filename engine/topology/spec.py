@@ -175,6 +175,15 @@ class TopologyFeature:
         return ()
 
 
+class ChecksItsPlace:
+    """Base of component classes of the engine with rules for their inputs, such as `WindowedBolt`."""
+
+    @classmethod
+    def place_faults(cls, spec: ComponentSpec, topology: "Topology") -> Iterable[str]:
+        """Return the faults of the class, and of a component of it in a topology. `TopologyBuilder.build` calls this."""
+        raise NotImplementedError
+
+
 Edge: TypeAlias = tuple[str, str]
 """(source, target), by component id."""
 

@@ -2,8 +2,10 @@
 
 import enum
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -26,6 +28,19 @@ def results_of(method: str, *arguments: Any) -> list[Revised[Keyed[str, Any]]]:
     assert [(each.value.key, each.revision) for each in seen] == [("ada", 0), ("bob", 0), ("ada", 1), ("ada", 2)]
     assert {each.kind for each in seen} == {"early"}
     return seen
+
+
+@pytest.mark.guarantee("TF-3")
+@pytest.mark.parametrize("method", ["sum", "count"])
+def test_keys_of_one_form_that_are_unequal_to_python_have_one_value(method: str) -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    keys = {"ada": datetime(2026, 3, 29, 2, 30, tzinfo=berlin), "bob": datetime(2026, 3, 29, 3, 30, tzinfo=berlin)}  # 02:30 was skipped
+    flow, seen = Flow("running"), list[Revised[Keyed[Any, int]]]()
+    clicks, _ = clicks_of(flow, *CLICKS)
+    keyed = clicks.key_by(lambda click: keys[click.user])
+    (keyed.count(name="stage") if method == "count" else keyed.sum(lambda click: 1, name="stage")).sink("seen", seen.append)
+    run(flow)
+    assert [(each.value.value, each.revision) for each in seen] == [(1, 0), (2, 1), (3, 2), (4, 3)]
 
 
 @pytest.mark.guarantee("TF-3")

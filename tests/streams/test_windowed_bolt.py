@@ -4,15 +4,16 @@ import asyncio
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from engine import Config, Fields, Run, TopologyBuilder, bolt
-from engine.errors import ComponentError
+from engine.errors import ComponentError, TopologyError
 from engine.event_time import EventTime
-from engine.streams import WindowedBolt, minutes, seconds, session, sliding, tumbling
+from engine.streams import Windowed, WindowedBolt, minutes, seconds, session, sliding, tumbling
 from engine.testing import Feeder, KillTask, run_topology
 
 BEGIN = datetime(2026, 3, 28, 12, tzinfo=UTC)
@@ -151,6 +152,11 @@ class Raises(ByPage):
         raise ValueError("no")
 
 
+class Cancels(ByPage):
+    def execute_window(self, window: Any) -> None:
+        raise asyncio.CancelledError
+
+
 class NoTime(WindowedBolt):
     window = tumbling(minutes(1))
     output_fields = ByPage.output_fields
@@ -177,8 +183,29 @@ class WrongField(ByPage):
     time_field = "when"
 
 
+class WrongKey(ByPage):
+    key_field = "host"
+
+
+class WrongUnit(ByPage):
+    unit = "x"  # type: ignore[assignment]
+
+
 class NoKey(ByPage):
     key_field = None
+
+
+class ByUser(ByPage):
+    key_field = "user"
+
+
+class NarrowLate(ByPage):
+    output_fields: Any = {"default": Fields("page", "start", "users"), "late": Fields("visit")}
+
+
+class WithKeyOf(ByPage):
+    def key_of(self, key: Any) -> Any:
+        return key[0]
 
 
 class TooWide(ByPage):
@@ -191,6 +218,20 @@ class Awaits(ByPage):
         """Not called."""
 
 
+async def later() -> None:
+    """Not awaited."""
+
+
+class ReturnsCoroutine(ByPage):
+    def execute_window(self, window: Any) -> Any:
+        return later()
+
+
+class Returns(ByPage):
+    def execute_window(self, window: Any) -> Any:
+        return [window.key]
+
+
 class WithSent(ByPage):
     def execute_window(self, window: Any) -> None:
         self.collector.emit((window.key, window.start, [user for _, user, _, _ in window.value]))
@@ -200,19 +241,67 @@ class WithSent(ByPage):
     ("kind", "text"),
     [
         (Raises, r"stage 'windows': the result of '/' from 2026-03-28T12:00:00\+00:00 .*: ValueError: no"),
-        (Awaits, "execute_window of Awaits is no plain function: async def"),
-        (NoTime, "the class NoTime has no time_field"),
-        (NoWindow, "the class NoWindow has no windows: window is 5"),
-        (Nothing, "the class Nothing has no execute_window"),
-        (Yields, "execute_window of Yields is no plain function: generator"),
-        (WrongField, "'windows' got a tuple without the field 'when', which is the time_field of WrongField"),
-        (NoKey, "bolt 'windows' has 2 tasks and a fields grouping, but NoKey has no key_field"),
+        (Cancels, r"stage 'windows': the result of '/' from .*: CancelledError"),
         (TooWide, r"stage 'windows': the result of '/' from .*: UsageError"),
+        (ReturnsCoroutine, "UsageError: execute_window returned <coroutine object later"),
+        (Returns, r"UsageError: execute_window returned \['/'\]"),
     ],
 )
-def test_mistakes_end_the_run_with_their_names(kind: Any, text: str) -> None:
+def test_errors_of_a_window_end_the_run_with_its_name(kind: Any, text: str) -> None:
     with pytest.raises(ComponentError, match=text):
         played(kind, *VISITS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (Awaits, "execute_window of Awaits is no plain function: async def"),
+        (NoTime, "NoTime has no time_field"),
+        (NoWindow, "window of NoWindow is 5"),
+        (Nothing, "Nothing has no execute_window"),
+        (Yields, "execute_window of Yields is no plain function: generator"),
+        (WrongField, r"stream 'default' of 'visits' has no field 'when', which is the time_field of WrongField \(it has: page, user, at\)"),
+        (WrongKey, "no field 'host', which is the key_field of WrongKey"),
+        (WrongUnit, "unit of WrongUnit is 'x'"),
+        (NoKey, "it has 2 tasks and a fields grouping, but NoKey has no key_field"),
+        (ByUser, r"Use fields_grouping\('visits', 'user'\), the key_field of ByUser"),
+        (NarrowLate, "the stream 'late' of NarrowLate needs two fields"),
+        (WithKeyOf, "WithKeyOf has a key_of, but the keys of its windows are the values of its key_field"),
+    ],
+)
+def test_mistakes_are_named_when_the_topology_is_built(kind: Any, text: str) -> None:
+    with pytest.raises(TopologyError, match=rf"bolt 'windows': .*{text}"):
+        played(kind, *VISITS)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"processes": True}, "windows do not work with processes=True"),
+        ({"tick_tuple_freq_secs": 1.0}, "ByPage gets windows, and no ticks"),
+    ],
+)
+def test_settings_that_windows_cannot_have_are_refused(settings: Any, text: str) -> None:
+    builder = TopologyBuilder("pages")
+    builder.set_spout("visits", Feeder("page", "user", "at"), event_time=EventTime("at"))
+    builder.set_bolt("windows", ByPage, **settings).fields_grouping("visits", "page")
+    with pytest.raises(TopologyError, match=text):
+        builder.build()
+
+
+def test_each_source_needs_an_event_time() -> None:
+    @bolt("page", "user", "at")
+    def same(tup: Any) -> Any:
+        return tup.values
+
+    builder = TopologyBuilder("pages")
+    builder.set_spout("timed", Feeder("page", "user", "at"), event_time=EventTime("at"))
+    builder.set_spout("plain", Feeder("page", "user", "at"))
+    builder.set_bolt("same", same).shuffle_grouping("plain")
+    builder.set_bolt("windows", ByPage).fields_grouping("timed", "page").fields_grouping("same", "page")
+    with pytest.raises(TopologyError, match="bolt 'windows' has windows, but spout 'plain' in front of it has no event time") as raised:
+        builder.build()
+    assert len(raised.value.faults) == 1
 
 
 def test_a_tuple_without_a_time_fails_alone() -> None:
@@ -235,9 +324,6 @@ def test_a_tuple_without_a_time_fails_alone() -> None:
 
 
 def test_another_key_field_does_not_go_on_with_the_windows(tmp_path: Path) -> None:
-    class ByUser(ByPage):
-        key_field = "user"
-
     config = Config(state_provider=f"sqlite:///{tmp_path}/state.db")
     played(ByPage, *VISITS, config=config, stops=True)
     with pytest.raises(ComponentError, match=r"has stored collect\(\) of .* by page, and is collect\(\) of .* by user now"):
@@ -254,3 +340,60 @@ def test_a_key_in_the_hour_that_comes_twice_comes_back(fold: int) -> None:
 def test_equal_keys_of_other_types_in_other_windows_keep_theirs() -> None:
     found = played(ByPage, *[(1, "ada", 1), (1.0, "bob", 70), (True, "cy", 130)], tasks=1)["default"]  # type: ignore[list-item]
     assert [repr(page) for page, _, _ in found] == ["1", "1.0", "True"]
+
+
+BERLIN = ZoneInfo("Europe/Berlin")
+SKIPPED = datetime(2026, 3, 29, 2, 30, tzinfo=BERLIN), datetime(2026, 3, 29, 3, 30, tzinfo=BERLIN)
+TWICE = datetime(2026, 10, 25, 2, 30, tzinfo=BERLIN), datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
+
+
+@pytest.mark.guarantee("WI-1")
+@pytest.mark.parametrize("kind", [ByPage, Sliding, Sessions])
+@pytest.mark.parametrize("keys", [SKIPPED, TWICE])
+def test_keys_of_one_form_that_are_unequal_to_python_have_their_windows_together(kind: Any, keys: tuple[datetime, datetime]) -> None:
+    first, second = keys
+    assert first != second
+    visits: Any = [(first, "ada", 61), (second, "bob", 62), (first, "cy", 63)]
+    found = played(kind, *visits, tasks=1)["default"]
+    assert {tuple(users) for _, _, users in found} == {("ada", "bob", "cy")}
+    assert len(found) == (2 if kind is Sliding else 1)
+    assert {repr(page.utcoffset()) for page, _, _ in found} == {repr(first.utcoffset())}
+
+
+@pytest.mark.guarantee("WI-1")
+def test_a_session_of_an_hour_that_comes_twice_goes_on_in_the_next_run(tmp_path: Path) -> None:
+    config = Config(state_provider=f"sqlite:///{tmp_path}/state.db")
+    keys: Any = datetime(2026, 10, 25, 2, 30, fold=1, tzinfo=BERLIN)
+    played(Sessions, (keys, "ada", 1), config=config, stops=True, tasks=1)
+    found = played(Sessions, (keys, "bob", 20), (keys, "cy", 200), config=config, tasks=1)["default"]
+    assert [(start, users) for _, start, users in found] == [(at(1), ["ada", "bob"]), (at(200), ["cy"])]
+
+
+@pytest.mark.parametrize("kind", [ByPage, Sessions])
+def test_the_key_of_a_row_that_fails_leaves_nothing(kind: Any) -> None:
+    class Picky(kind):  # type: ignore[misc]
+        def columns(self, burst: Any) -> Any:
+            keys, times, rows = super().columns(burst)
+            return keys, times, [Unstorable() if row[1] == "bad" else row for row in rows]
+
+    visits: Any = [(True, "bad", 1), (1, "ada", 2), (1, "bob", 3)]
+    found = played(Picky, *visits, tasks=1)["default"]
+    assert {(repr(page), tuple(users)) for page, _, users in found} == {("1", ("ada", "bob"))}
+
+
+class Unstorable:
+    """A value that no codec takes."""
+
+
+def test_slow_windows_let_the_loop_run_in_between() -> None:
+    class Slow(All):
+        def execute_window(self, window: Any) -> None:
+            done.append(window.start)
+
+    done: list[Any] = []
+    bolt_ = Slow()
+    ticks = iter(range(1000))
+    bolt_.context = SimpleNamespace(clock=SimpleNamespace(now=lambda: next(ticks) * 0.003))
+    windows: list[Any] = [Windowed(None, number, number + 1, []) for number in range(10)]
+    seen = [len(done) for _ in bolt_.give(windows)]
+    assert seen == [2, 4, 6, 8, 10, 10]

@@ -1,7 +1,9 @@
 """Keys in the type that the rows have them in. A state keeps all keys that are equal in one form: True, 1.0 and 1 are 1 there.
 
-A key whose form differs is stored once more, as a value, in a namespace beside its pane, and dropped with the pane. Other keys cost one
-look at the types of a burst. If a pane has equal keys of several types, its results have the first one whose form differs.
+Windows work with this canonical form alone, because two keys of one form may be unequal to Python: a local time that a change of the
+clock skips, and the same moment in another zone. A key whose type differs is stored once more, as a value, in a namespace beside its
+pane, and dropped with the pane. Other keys cost one look at the types of a burst. The results of a key in a pane have the type of its
+first row there, and all open sessions of a key have one type.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,7 +11,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from engine.state.codec import PLAIN, canonical
+from engine.state.codec import PLAIN, base_value, canonical_keys
 from engine.streams.windows.keyed import Namespace, NamespacedState
 
 KEYS: Final = "keys"
@@ -22,44 +24,46 @@ class GivenKeys:
 
     def __init__(self, state: NamespacedState) -> None:
         self._state = state
-        self._panes: dict[Any, dict[Any, Any]] = {}
-        """By pane and canonical key the key that was given."""
-        for name in state.namespaces():
-            kind, _, pane = str(name).partition(" ")
-            if kind == KEYS:
-                self._panes[int(pane) if pane.lstrip("-").isdigit() else pane] = dict(state.namespace(name).items())
+        self._panes = {_pane_of(name) for name in state.namespaces() if str(name).partition(" ")[0] == KEYS}
+        """Panes that may have such keys."""
 
-    def note(self, pane: Any, keys: Sequence[Any]) -> None:
-        """Note the keys of rows that come to a pane."""
-        if set(map(type, keys)) <= PLAIN:
-            return
-        given = {canonical(key): key for key in reversed(keys) if type(key) not in PLAIN and _comes_back(key)}
-        given = {form: key for form, key in given.items() if repr(form) != repr(key)}
-        if not given:
-            return
-        space = self._space(pane)  # asked, because a call that failed has undone what it stored
-        known = space.get_many(list(given), None)
-        added = {form: key for (form, key), before in zip(given.items(), known, strict=True) if before is None}
+    def noted(self, pane: Any, keys: Sequence[Any], known: Namespace) -> Sequence[Any]:
+        """Return the canonical forms of the keys of rows that come to a pane, and note those of another type.
+
+        known: has the keys with rows, whose type is known. Raises TypeError for what cannot be a key.
+        """
+        forms = canonical_keys(keys)
+        if forms is keys:
+            return keys
+        first = dict(zip(reversed(forms), reversed(keys), strict=True))
+        given = {form: _stored(key) for form, key in first.items()}
+        given = {form: key for form, key in given.items() if repr(key) != repr(form)}
+        rows = known.get_many(list(given), None)
+        added = {form: key for (form, key), row in zip(given.items(), rows, strict=True) if row is None}
         if added:
-            space.put_many(added)
-            self._panes.setdefault(pane, {}).update(added)
+            self._space(pane).put_many(added)
+            self._panes.add(pane)
+        return forms
 
-    def of(self, panes: Iterable[Any], key: Any) -> Any:
-        """Return a key of one of these panes as it was given."""
+    def of(self, panes: Iterable[Any], keys: list[Any]) -> list[Any]:
+        """Return canonical keys of these panes as they were given, first of all in the first pane."""
+        shown = keys
         for pane in panes:
-            found = self._panes.get(pane)
-            if found is not None and key in found:
-                return found[key]
-        return key
+            if pane in self._panes:
+                found = self._space(pane).get_many(keys, None)
+                before = zip(keys, shown, found, strict=True)
+                shown = [now if given is None or now is not key else given for key, now, given in before]
+        return shown
 
     def forget(self, pane: Any, key: Any) -> None:
         """Forget a key of a pane."""
-        if self._panes and self._panes.get(pane, {}).pop(canonical(key), None) is not None:
+        if pane in self._panes:
             self._space(pane).delete(key)
 
     def drop(self, pane: Any) -> None:
         """Forget the keys of a pane."""
-        if self._panes.pop(pane, None):
+        if pane in self._panes:
+            self._panes.remove(pane)
             self._space(pane).drop()
 
     def __bool__(self) -> bool:
@@ -69,5 +73,13 @@ class GivenKeys:
         return self._state.namespace(f"{KEYS} {pane}")
 
 
-def _comes_back(key: Any) -> bool:
-    return type(key) in _COME_BACK or (type(key) is tuple and all(map(_comes_back, key)))
+def _pane_of(name: int | str) -> int | str:
+    pane = str(name).partition(" ")[2]
+    return int(pane) if pane.lstrip("-").isdigit() else pane
+
+
+def _stored(key: Any) -> Any:
+    """Return a key as a value keeps it: its own type, or the base of a class of the user."""
+    if type(key) is tuple:
+        return tuple(map(_stored, key))
+    return key if type(key) in _COME_BACK else _stored(base_value(key))

@@ -6,7 +6,8 @@ its keys are given. Panes of sliding windows are shared, and panes that may stil
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any, Final
 
 from engine.errors import EngineBug
@@ -82,7 +83,7 @@ class TimeWindows:
         if not (self._start <= least and greatest < self._end):
             self._start, self._end = self._spec.pane_of(least)
         if greatest < self._end and not self._is_over(self._start):
-            self._add(self._start, keys, rows)
+            self._take(self._start, keys, rows)
             return []
         return self._add_scattered(keys, times, rows)
 
@@ -104,8 +105,12 @@ class TimeWindows:
             panes[start][0].append(key)
             panes[start][1].append(row)
         for pane, (its_keys, its_rows) in panes.items():
-            self._add(pane, its_keys, its_rows)
+            self._take(pane, its_keys, its_rows)
         return late
+
+    def _take(self, pane: int, keys: Sequence[Any], rows: Sequence[Any]) -> None:
+        """Add rows to a pane. From here on a key is in the form that the state has of it."""
+        self._add(pane, self._given_keys.noted(pane, keys, self._state.namespace(pane)), rows)
 
     def _is_over(self, pane: int) -> bool:
         """Tell whether no window of a pane can change any more."""
@@ -118,18 +123,16 @@ class TimeWindows:
             insort(self._panes, pane)
         if pane < self._running.covered < self._spec.last_end(pane):
             self._running.forget()  # the merged accumulators lack these rows
-        self._given_keys.note(pane, keys)
         reduction = self._reduction
         if reduction.counts:
             namespace.add_many(keys)
             return
-        distinct = list(dict.fromkeys(keys))
-        known = namespace.get_many(distinct, None)
-        add, stored, loaded = reduction.add, reduction.stored, reduction.loaded
-        accs = {key: None if value is None else loaded(value) for key, value in zip(distinct, known, strict=True)}
+        groups: dict[Any, list[Any]] = {}
         for key, row in zip(keys, rows, strict=True):
-            accs[key] = add(accs[key], row)
-        namespace.put_many({key: stored(acc) for key, acc in accs.items()})
+            groups.setdefault(key, []).append(row)
+        add_all, stored, loaded = reduction.add_all, reduction.stored, reduction.loaded
+        known = zip(groups.items(), namespace.get_many(groups, None), strict=True)
+        namespace.put_many({key: stored(add_all(None if value is None else loaded(value), its)) for (key, its), value in known})
 
     def close(self, watermark: int, size: int = SLICE) -> Iterator[list[Any]]:
         """Close all windows that end at `watermark` or before, and give their results in slices, in the order of the ends.
@@ -153,9 +156,7 @@ class TimeWindows:
         self.closed = self.watermark
 
     def _plain_results(self, pane: int, end: int, keys: list[Any], values: list[Any]) -> list[Any]:
-        reduction, given = self._reduction, self._given_keys
-        if given:
-            keys = [given.of((pane,), key) for key in keys]
+        reduction, keys = self._reduction, self._given_keys.of((pane,), keys)
         if reduction.gives_stored:
             return named_tuples(Windowed, keys, [pane] * len(keys), [end] * len(keys), values)
         return [result_of(reduction, key, pane, end, reduction.loaded(value)) for key, value in zip(keys, values, strict=True)]
@@ -171,17 +172,22 @@ class TimeWindows:
         for start, end in self._due_windows():
             for key, acc in self._merged(start, end):
                 if closed_for is None or closed_for(key) < end:
-                    yield result_of(reduction, self._as_given(key, start, end), start, end, acc)
-
-    def _as_given(self, key: Any, start: int, end: int) -> Any:
-        """Return the key of a result in the type of its rows."""
-        if not self._given_keys:
-            return key
-        return self._given_keys.of(self._panes_between(start, end) if self._spec.overlaps else (start,), key)
+                    yield result_of(reduction, key, start, end, acc)
 
     def _final(self, part: list[Windowed[Any, Any]]) -> list[Any]:
         """Return what is given for the results of a slice."""
-        return part
+        return self._as_given(part)
+
+    def _as_given(self, results: list[Windowed[Any, Any]]) -> list[Windowed[Any, Any]]:
+        """Return results with keys in the type of their rows."""
+        if not self._given_keys:
+            return results
+        shown = []
+        for (start, end), group in groupby(results, itemgetter(1, 2)):
+            its, panes = list(group), self._panes_between(start, end) if self._spec.overlaps else (start,)
+            keys = self._given_keys.of(panes, [one.key for one in its])
+            shown += [one._replace(key=key) for one, key in zip(its, keys, strict=True)]
+        return shown
 
     def _complete(self) -> None:
         """Forget what is over, because all results are given."""

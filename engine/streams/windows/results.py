@@ -50,7 +50,7 @@ def result_of(reduction: Reduction, key: Any, start: int, end: int, value: Any) 
         raise window_error(reduction.stage, key, start, end, error) from error
 
 
-def window_error(stage: str, key: Any, start: int, end: int, error: Exception) -> FatalError:
+def window_error(stage: str, key: Any, start: int, end: int, error: BaseException) -> FatalError:
     """Return the error that ends a run because the user's code cannot take a window."""
     window = f"from {datetime_of(start).isoformat()} to {datetime_of(end).isoformat()}"
     text = f"stage {stage!r}: the result of {safe_repr(key)} {window}: {type(error).__name__}: {error}"

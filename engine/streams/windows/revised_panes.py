@@ -114,7 +114,8 @@ class RevisedTimeWindows(TimeWindows):
         """
         updates = self._updates()
         while part := list(islice(updates, size)):
-            yield part
+            shown = self._as_given([one.value for one in part])
+            yield [one._replace(value=result) for one, result in zip(part, shown, strict=True)] if self._given_keys else part
 
     def _updates(self) -> Iterator[Revised[Windowed[Any, Any]]]:
         reduction = self._reduction
@@ -127,7 +128,7 @@ class RevisedTimeWindows(TimeWindows):
                 changed.delete(key)
                 given.put(key, revision + 1)
                 self._starts[GIVEN].add(start)
-                yield Revised(result_of(reduction, self._as_given(key, start, end), start, end, acc), revision, kind)
+                yield Revised(result_of(reduction, key, start, end, acc), revision, kind)
             self._forget(CHANGED, start)
 
     def _plain_changes(self, starts: list[int]) -> Iterator[tuple[int, Iterator[tuple[Any, int, Any]]]]:
@@ -162,7 +163,7 @@ class RevisedTimeWindows(TimeWindows):
                 given, keys = self._space(GIVEN, start), [one.key for one in its]
                 revisions = given.get_many(keys, 0)
                 given.put_many({key: revision + 1 for key, revision in zip(keys, revisions, strict=True) if revision})
-            finals += [Revised(one, revision, "final") for one, revision in zip(its, revisions, strict=True)]
+            finals += [Revised(one, revision, "final") for one, revision in zip(self._as_given(its), revisions, strict=True)]
         return finals
 
     def _complete(self) -> None:

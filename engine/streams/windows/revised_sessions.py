@@ -156,7 +156,8 @@ class RevisedSessionWindows(SessionWindows):
         """Return the result of a session, and note that it is given."""
         first, last, acc, history = record
         record[3] = History(history.given + 1, stage)
-        result = result_of(self._reduction, self._given_keys.of((SESSIONS,), key), first, last + self._gap, self._reduction.loaded(acc))
+        [key] = self._given_keys.of((SESSIONS,), [key])
+        result = result_of(self._reduction, key, first, last + self._gap, self._reduction.loaded(acc))
         return Revised(result, history.given, kind, history.replaces)
 
     def _ended_of(self, keys: list[Any]) -> Iterator[Any]:

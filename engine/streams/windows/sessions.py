@@ -11,6 +11,7 @@ from itertools import chain, islice
 from typing import Any, Final
 
 from engine.kernel import span_of
+from engine.state.codec import canonical_keys
 from engine.streams.aggregates import Reduction
 from engine.streams.times import FIRST, INFINITY
 from engine.streams.windows.given_keys import GivenKeys
@@ -92,19 +93,22 @@ class SessionWindows:
             self.lateness.note_behind(times, self.watermark)
         self._greatest = max(self._greatest, greatest)
         late: list[tuple[int, int]] = []
-        distinct = list(dict.fromkeys(keys))
+        forms = canonical_keys(keys)
+        distinct = list(dict.fromkeys(forms))
         stored = self._sessions.get_many(distinct, ())
         opened = {key: self._records(value) for key, value in zip(distinct, stored, strict=True)}
-        changed: dict[Any, None] = {}  # in the order of arrival, so that each run does the same
-        for index, (key, time, row) in enumerate(zip(keys, times, rows, strict=True)):
-            if self._add(key, opened[key], time, row):
-                changed[key] = None
+        changed: dict[Any, Any] = {}  # by canonical key the key as it was given, in the order of arrival, so that each run does the same
+        for index, (form, key, time, row) in enumerate(zip(forms, keys, times, rows, strict=True)):
+            if self._add(form, opened[form], time, row):
+                changed.setdefault(form, key)
             else:
                 late.append((index, self.watermark - time))
                 self.lateness.note_late(self.watermark - time)
         if changed:
-            self._given_keys.note(SESSIONS, list(changed))
+            self._given_keys.noted(SESSIONS, list(changed.values()), self._sessions)
+            more = sum(map(len, opened.values())) - sum(map(len, stored)) // self.fields
             self._put_records({key: opened[key] for key in changed})
+            self.open_windows += more  # at last, because what raises before has opened none
         return late
 
     def _records(self, stored: Sequence[Any]) -> list[_Record]:
@@ -131,14 +135,12 @@ class SessionWindows:
             if time + gap + self._allowed_us <= self.watermark:
                 return False
             sessions.insert(low, self._new(key, time, reduction.add(None, row)))
-            self.open_windows += 1
             return True
         # The row joins all sessions from low to high.
         acc = sessions[low][2]
         for other in sessions[low + 1 : high]:
             acc = reduction.merge(acc, other[2])
         first, last = min(time, sessions[low][0]), max(time, sessions[high - 1][1])
-        self.open_windows -= high - low - 1
         sessions[low:high] = [self._joined(key, [first, last, reduction.add(acc, row)], sessions[low:high])]
         return True
 
@@ -194,7 +196,8 @@ class SessionWindows:
         for end, key in due:
             first, _, acc, *rest = sessions[key]
             sessions[key] = rest
-            result = result_of(reduction, self._given_keys.of((SESSIONS,), key), first, end, reduction.loaded(acc))
+            [given] = self._given_keys.of((SESSIONS,), [key])
+            result = result_of(reduction, given, first, end, reduction.loaded(acc))
             self._put(key, rest)
             self.open_windows -= 1
             yield result
