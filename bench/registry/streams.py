@@ -6,8 +6,8 @@ from typing import Any, Final
 from bench.registry.runs import new_figures, new_run
 from bench.work import Peer, Run, Work
 
-ROWS: Final = {"rows": 2_000_000, "keys": 100_000, "rows_per_second": 10_000}
-"""A key comes six times in a window of a minute."""
+ROWS: Final = {"rows": 8_000_000, "keys": 100_000, "rows_per_second": 10_000}
+"""A key comes six times in a window of a minute. The rows take some seconds, so there are several checkpoints."""
 DENSE_ROWS: Final = {"rows": 2_000_000, "keys": 1_000, "rows_per_second": 20_000}
 """The rows of a second of event time are 20 times its results, so the time of rows is compared, and not that of results."""
 FEW_ROWS: Final = {"rows": 60_000, "keys": 1_000, "rows_per_second": 100}

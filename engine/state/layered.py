@@ -136,7 +136,7 @@ class LayeredState(LayeredKeys, KeyValueState[K, V], Generic[K, V]):
         super().__init__(RowAccess(store, codec, place, key_of, cache_keys), None, None, holds_all=False)
         self.place: Final = place
         self._store = store
-        self._codec = codec
+        self.codec: Final = codec
         self._opens_values = opens_values
         self._namespaces: dict[Name, LayeredNamespace] = {}
         """The namespaces in use: with changes, layers or rows."""
@@ -443,7 +443,7 @@ class LayeredState(LayeredKeys, KeyValueState[K, V], Generic[K, V]):
             await self._store.drop(committed_txid)
         if any(delta.txid <= committed_txid for delta in staged):
             counted = [delta for delta in staged if delta.txid <= committed_txid and is_committed(delta.txid, delta.round)]
-            changes, _ = await merge_deltas(counted, self._codec, self.place)
+            changes, _ = await merge_deltas(counted, self.codec, self.place)
             self._committed = [changes] if changes else []
             for name in changes.namespaces:
                 self._use(self.namespace(name))
@@ -484,7 +484,7 @@ class LayeredState(LayeredKeys, KeyValueState[K, V], Generic[K, V]):
         Only a pickle can lose its class. A MessagePack whose checksum fits can be decoded, and `load` has decoded the rows of a resident
         store. In another process `take_rows` decodes them.
         """
-        if self._codec.name != "pickle" or not self._opens_values:
+        if self.codec.name != "pickle" or not self._opens_values:
             return
         for _, _, stored in self.stored_parts():
             while some := list(islice(stored, VALUES_PER_TURN)):
@@ -574,16 +574,16 @@ class LayeredState(LayeredKeys, KeyValueState[K, V], Generic[K, V]):
         """Yield the blobs of changes, with turns of the event loop in between."""
         access = self._access
         try:
-            for blob in encode_blobs(changes, self._codec, access.encoded, access.slot_of if access.key_of else None):
+            for blob in encode_blobs(changes, self.codec, access.encoded, access.slot_of if access.key_of else None):
                 self.staged_bytes += len(blob)
                 yield blob
                 await asyncio.sleep(0)
         except Unencodable as error:
-            raise not_stored(f"{self.place.component_id!r}: a value", self._codec, error) from None
+            raise not_stored(f"{self.place.component_id!r}: a value", self.codec, error) from None
 
     async def _rows_of(self, changes: Changes) -> AsyncGenerator[list[Row], None]:
         deleted = () if self._store.drops_prefixes else changes.dropped()
-        for source in (self._deletions(changes, deleted), changed_rows(changes, self._codec, self._access.slot_of, ROWS_PER_TURN)):
+        for source in (self._deletions(changes, deleted), changed_rows(changes, self.codec, self._access.slot_of, ROWS_PER_TURN)):
             async with aclosing(source):
                 async for rows in source:
                     if rows:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from engine.api.fields import short_repr
 from engine.errors import FatalError, UsageError
+from engine.state.codec import Codec
 from engine.streams.calls import Call
 from engine.streams.rows import RowMisfit
 from engine.streams.shapes import Misfit, as_stored, converter, type_name
@@ -13,6 +14,7 @@ from engine.streams.shapes import Misfit, as_stored, converter, type_name
 Row = TypeVar("Row")
 Acc = TypeVar("Acc")
 Out = TypeVar("Out")
+ROWS_PER_PART: Final = 256
 REMEDY: Final = "Give the stage another name, or remove its state: python -m engine state delete."
 
 
@@ -57,6 +59,8 @@ class Reduction:
     keeps_rows: ClassVar[bool] = False
     """True: the value has rows, which are stored as their fields."""
 
+    codec: Codec | None = None
+    """Codec of the state. None: the value has no encoded parts."""
     gives_stored: bool
     """True: the value is in the state what it is to the user."""
 
@@ -230,7 +234,7 @@ class MaxBy(Reduction):
 
 
 class Collect(Reduction):
-    """All rows, in a list."""
+    """All rows, in a list. The value is a list of parts with rows as they are stored. Full parts are encoded, so bursts decode few rows."""
 
     kind = "collect"
     keeps_rows = True
@@ -239,13 +243,35 @@ class Collect(Reduction):
         return list[row_type]
 
     def add(self, value: list[Any] | None, row: Any) -> list[Any]:
-        return [*(value or ()), self.kept(row)]
+        return self.add_all(value, [row])
 
     def add_all(self, value: list[Any] | None, rows: list[Any]) -> list[Any]:
-        return [*(value or ()), *map(self.kept, rows)]
+        return self.merge(value or [], [[as_stored(self.kept(row)) for row in rows]])
 
     def merge(self, value: list[Any], other: list[Any]) -> list[Any]:
-        return value + other
+        parts = [*value, *other]
+        if value and other and type(value[-1]) is type(other[0]) is list:
+            at = len(value) - 1
+            parts[at : at + 2] = self._packed([*value[-1], *other[0]])
+        return parts
+
+    def _packed(self, rows: list[Any]) -> list[Any]:
+        if self.codec is None or len(rows) < ROWS_PER_PART:
+            return [rows]
+        return [self.codec.encode(rows)]
+
+    def result(self, value: list[Any]) -> list[Any]:
+        rows: list[Any] = []
+        for part in value:
+            rows += self.codec.decode(part) if type(part) is bytes and self.codec is not None else part
+        found: list[Any] = super().loaded(rows)
+        return found
+
+    def stored(self, value: list[Any]) -> dict[str, list[Any]]:
+        return {"parts": value}
+
+    def loaded(self, stored: Any) -> list[Any]:
+        return stored["parts"] if isinstance(stored, dict) else [stored]  # a list of rows is what an earlier version has stored
 
 
 class Custom(Reduction):

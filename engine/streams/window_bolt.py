@@ -77,7 +77,7 @@ class KeepsOpenWindows(StatefulBurstBolt):
     def init_state(self, state: KeyValueState[Any, Any]) -> None:
         """Take up the open windows, and the watermark up to which windows are closed (ET-4)."""
         assert isinstance(state, LayeredState)
-        place = state.place
+        place, self._reduction.codec = state.place, state.codec
         self._slots = [_keys_of_slots(place.key_groups)[slot] for slot in place.slots] if place.keyed else [0]
         self._progress = state.namespace(PROGRESS)
         found = self._progress.get_many(self._slots)

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from engine import Config, Fields, Run, TopologyBuilder, bolt
-from engine.errors import ComponentError, TopologyError
+from engine.errors import ComponentError
 from engine.event_time import EventTime
 from engine.streams import Windowed, WindowedBolt, minutes, seconds, session, sliding, tumbling
 from engine.testing import Feeder, KillTask, run_topology
@@ -103,6 +103,16 @@ def test_sliding_windows_and_sessions() -> None:
     ]
 
 
+@pytest.mark.parametrize("codec", ["msgpack", "pickle"])
+@pytest.mark.parametrize("kind", [All, Sliding, Sessions])
+def test_a_window_of_many_tuples_has_them_all_in_their_order(tmp_path: Path, kind: Any, codec: Any) -> None:
+    config = Config(state_provider=f"sqlite:///{tmp_path}/state.db", state_codec=codec)
+    visits = [("/", f"user {number}", 61 + number / 100) for number in range(3000)]
+    played(kind, *visits[:1111], config=config, stops=True, tasks=1)
+    found = played(kind, *visits[1111:], config=config, tasks=1)["default"]
+    assert {tuple(users) for _, _, users in found} == {tuple(user for _, user, _ in visits)}
+
+
 @pytest.mark.parametrize("tasks", [1, 3])
 def test_windows_go_on_in_the_next_run_with_another_parallelism(tmp_path: Path, tasks: int) -> None:
     config = Config(state_provider=f"sqlite:///{tmp_path}/state.db")
@@ -147,161 +157,13 @@ def test_late_tuples_leave_on_the_stream_late() -> None:
     assert [metric.value for metric in finished.snapshot.user_metrics if metric.name == "late_rows"] == [1]
 
 
-class Raises(ByPage):
-    def execute_window(self, window: Any) -> None:
-        raise ValueError("no")
-
-
-class Cancels(ByPage):
-    def execute_window(self, window: Any) -> None:
-        raise asyncio.CancelledError
-
-
-class NoTime(WindowedBolt):
-    window = tumbling(minutes(1))
-    output_fields = ByPage.output_fields
-
-    def execute_window(self, window: Any) -> None:
-        """Not called."""
-
-
-class NoWindow(ByPage):
-    window = 5  # type: ignore[assignment]
-
-
-class Nothing(WindowedBolt):
-    window, time_field, key_field = tumbling(minutes(1)), "at", "page"
-    output_fields = ByPage.output_fields
-
-
-class Yields(ByPage):
-    def execute_window(self, window: Any) -> Any:
-        yield window
-
-
-class WrongField(ByPage):
-    time_field = "when"
-
-
-class WrongKey(ByPage):
-    key_field = "host"
-
-
-class WrongUnit(ByPage):
-    unit = "x"  # type: ignore[assignment]
-
-
-class NoKey(ByPage):
-    key_field = None
-
-
 class ByUser(ByPage):
     key_field = "user"
-
-
-class NarrowLate(ByPage):
-    output_fields: Any = {"default": Fields("page", "start", "users"), "late": Fields("visit")}
-
-
-class WithKeyOf(ByPage):
-    def key_of(self, key: Any) -> Any:
-        return key[0]
-
-
-class TooWide(ByPage):
-    def execute_window(self, window: Any) -> None:
-        self.collector.emit((1,))
-
-
-class Awaits(ByPage):
-    async def execute_window(self, window: Any) -> None:  # type: ignore[override]
-        """Not called."""
-
-
-async def later() -> None:
-    """Not awaited."""
-
-
-class ReturnsCoroutine(ByPage):
-    def execute_window(self, window: Any) -> Any:
-        return later()
-
-
-class Returns(ByPage):
-    def execute_window(self, window: Any) -> Any:
-        return [window.key]
 
 
 class WithSent(ByPage):
     def execute_window(self, window: Any) -> None:
         self.collector.emit((window.key, window.start, [user for _, user, _, _ in window.value]))
-
-
-@pytest.mark.parametrize(
-    ("kind", "text"),
-    [
-        (Raises, r"stage 'windows': the result of '/' from 2026-03-28T12:00:00\+00:00 .*: ValueError: no"),
-        (Cancels, r"stage 'windows': the result of '/' from .*: CancelledError"),
-        (TooWide, r"stage 'windows': the result of '/' from .*: UsageError"),
-        (ReturnsCoroutine, "UsageError: execute_window returned <coroutine object later"),
-        (Returns, r"UsageError: execute_window returned \['/'\]"),
-    ],
-)
-def test_errors_of_a_window_end_the_run_with_its_name(kind: Any, text: str) -> None:
-    with pytest.raises(ComponentError, match=text):
-        played(kind, *VISITS)
-
-
-@pytest.mark.parametrize(
-    ("kind", "text"),
-    [
-        (Awaits, "execute_window of Awaits is no plain function: async def"),
-        (NoTime, "NoTime has no time_field"),
-        (NoWindow, "window of NoWindow is 5"),
-        (Nothing, "Nothing has no execute_window"),
-        (Yields, "execute_window of Yields is no plain function: generator"),
-        (WrongField, r"stream 'default' of 'visits' has no field 'when', which is the time_field of WrongField \(it has: page, user, at\)"),
-        (WrongKey, "no field 'host', which is the key_field of WrongKey"),
-        (WrongUnit, "unit of WrongUnit is 'x'"),
-        (NoKey, "it has 2 tasks and a fields grouping, but NoKey has no key_field"),
-        (ByUser, r"Use fields_grouping\('visits', 'user'\), the key_field of ByUser"),
-        (NarrowLate, "the stream 'late' of NarrowLate needs two fields"),
-        (WithKeyOf, "WithKeyOf has a key_of, but the keys of its windows are the values of its key_field"),
-    ],
-)
-def test_mistakes_are_named_when_the_topology_is_built(kind: Any, text: str) -> None:
-    with pytest.raises(TopologyError, match=rf"bolt 'windows': .*{text}"):
-        played(kind, *VISITS)
-
-
-@pytest.mark.parametrize(
-    ("settings", "text"),
-    [
-        ({"processes": True}, "windows do not work with processes=True"),
-        ({"tick_tuple_freq_secs": 1.0}, "ByPage gets windows, and no ticks"),
-    ],
-)
-def test_settings_that_windows_cannot_have_are_refused(settings: Any, text: str) -> None:
-    builder = TopologyBuilder("pages")
-    builder.set_spout("visits", Feeder("page", "user", "at"), event_time=EventTime("at"))
-    builder.set_bolt("windows", ByPage, **settings).fields_grouping("visits", "page")
-    with pytest.raises(TopologyError, match=text):
-        builder.build()
-
-
-def test_each_source_needs_an_event_time() -> None:
-    @bolt("page", "user", "at")
-    def same(tup: Any) -> Any:
-        return tup.values
-
-    builder = TopologyBuilder("pages")
-    builder.set_spout("timed", Feeder("page", "user", "at"), event_time=EventTime("at"))
-    builder.set_spout("plain", Feeder("page", "user", "at"))
-    builder.set_bolt("same", same).shuffle_grouping("plain")
-    builder.set_bolt("windows", ByPage).fields_grouping("timed", "page").fields_grouping("same", "page")
-    with pytest.raises(TopologyError, match="bolt 'windows' has windows, but spout 'plain' in front of it has no event time") as raised:
-        builder.build()
-    assert len(raised.value.faults) == 1
 
 
 def test_a_tuple_without_a_time_fails_alone() -> None:

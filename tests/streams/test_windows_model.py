@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.streams.aggregates import Count, Sum
+from engine.streams.aggregates import Collect, Count, Sum
 from engine.streams.rows import Revised
 from engine.streams.times import FIRST, INFINITY, to_micros
 from engine.streams.windows import (
@@ -333,3 +333,10 @@ def test_sessions_are_closed_in_slices_without_a_scan_of_the_open_ones() -> None
     assert [one.key for one in closed] == list(range(11))
     assert keeper.open_windows == 20_000 - 11
     assert state.calls["get_many"] <= 24  # one for each bucket that is due
+
+
+def test_rows_that_an_earlier_version_has_collected_are_taken_up() -> None:
+    state = StoredState({0: {"a": ["first"]}})
+    keeper = open_keeper(state, tumbling(10 * micros), Collect())
+    keeper.add_rows(["a", "a"], [1, 2], ["second", "third"])
+    assert list(keeper.close(10)) == [[("a", 0, 10, ["first", "second", "third"])]]

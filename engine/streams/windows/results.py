@@ -46,6 +46,8 @@ def result_of(reduction: Reduction, key: Any, start: int, end: int, value: Any) 
     """Return the result of a window. An error of the user's code ends the run, because it belongs to no row that could be sent again."""
     try:
         return windowed((key, start, end, reduction.result(value)))
+    except FatalError:
+        raise
     except Exception as error:
         raise window_error(reduction.stage, key, start, end, error) from error
 
