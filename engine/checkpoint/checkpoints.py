@@ -84,6 +84,7 @@ class Checkpoints:
         self.outputs: dict[str, StagedOutputs] = {}  # by component id
         self.sources = Sources(topology_name, layout.sources, config.max_retries, Letters(topology_name, config, clock.wall))
         self._ledger: Ledger | None = None
+        self._unsaved: dict[str, object] = {}  # of a save that the death of the checkpoint spout has interrupted; the next one goes on
         self.publish_deaths = PublishDeaths(topology_name, config.max_retries, self._write)
         self._states: dict[tuple[str, int], LayeredState[Any, Any]] = {}
         self._locks: dict[tuple[str, int], asyncio.Lock] = {}
@@ -197,11 +198,12 @@ class Checkpoints:
 
     async def save(self) -> None:
         """Make the machine's record durable. The record decides which deltas are committed."""
-        machine = self.machine
-        # The commit point. A recovery does not write the layouts of outputs, because a run with another layout may have staged them.
-        outputs = output_entries(self._layout.committers) if machine.step is Step.COMMIT else {}
-        deaths = self.publish_deaths.committed_entries() if machine.record.phase == "committed" else {}
-        await self._write(record_entry(machine.record) | outputs | deaths | self.sources.changes(machine))
+        self._unsaved |= record_entry(self.machine.record) | self.sources.changes(self.machine)
+        # A recovery does not write the layouts of outputs, because a run with another layout may have staged them.
+        self._unsaved |= output_entries(self._layout.committers) if self.machine.step is Step.COMMIT else {}
+        self._unsaved |= self.publish_deaths.committed_entries() if self.machine.record.phase == "committed" else {}
+        await self._write(self._unsaved)
+        self._unsaved = {}
 
     def leave_out(self, component_id: str, output: StagedTask, rows: Mapping[int, GivenUpRow]) -> None:
         """Make dead letters of rows that a committer cannot publish, with the next `output_to_publish` (EO-9)."""
