@@ -1,7 +1,4 @@
-"""Holds the provider, the record, the task states and the snapshot values for the checkpoints of one run.
-
-A run opens its checkpoints before its tasks start, and closes them after its tasks.
-"""
+"""Provider, record, task states and snapshot of the checkpoints of one run, which opens them before its tasks and closes them after."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -199,8 +196,8 @@ class Checkpoints:
     async def save(self) -> None:
         """Make the machine's record durable. The record decides which deltas are committed."""
         self._unsaved |= record_entry(self.machine.record) | self.sources.changes(self.machine)
-        # A recovery does not write the layouts of outputs, because a run with another layout may have staged them.
-        self._unsaved |= output_entries(self._layout.committers) if self.machine.step is Step.COMMIT else {}
+        if self.machine.step is Step.COMMIT:  # a recovery writes no layouts of outputs, because another run may have staged them
+            self._unsaved |= output_entries(self._layout.committers)
         self._unsaved |= self.publish_deaths.committed_entries() if self.machine.record.phase == "committed" else {}
         await self._write(self._unsaved)
         self._unsaved = {}

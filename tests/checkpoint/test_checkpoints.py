@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from engine import Config
-from engine.checkpoint.checkpoints import LEDGER, Checkpoints
+from engine.checkpoint.checkpoints import Checkpoints
 from engine.checkpoint.layout import Layout
 from engine.checkpoint.machine import Event, Step
-from engine.checkpoint.record_entries import StoredEntries
+from engine.checkpoint.record_entries import LEDGER, StoredEntries
 from engine.clock import Clock
 from engine.state import StatePlace, TaskStore
 from engine.state.providers import provider_of
