@@ -199,7 +199,7 @@ class Checkpoints:
         if self.machine.step is Step.COMMIT:  # a recovery writes no layouts of outputs, because another run may have staged them
             self._unsaved |= output_entries(self._layout.committers)
         self._unsaved |= self.publish_deaths.committed_entries() if self.machine.record.phase == "committed" else {}
-        await self._write(self._unsaved)
+        await self._write(dict(self._unsaved))
         self._unsaved = {}
 
     def leave_out(self, component_id: str, output: StagedTask, rows: Mapping[int, GivenUpRow]) -> None:

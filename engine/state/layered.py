@@ -498,6 +498,8 @@ class LayeredState(LayeredKeys, KeyValueState[K, V], Generic[K, V]):
         async with self._fold_lock:
             if not self._folding:
                 await self._compact()
+                while len(self._committed) > 1:  # a commit has come meanwhile, and what is folded must be older than what stays
+                    await self._compact()
                 self._folding = self._committed.pop() if self._committed else Changes()
                 self._folding_upto, self._txids_to_fold, self._changes_to_fold = self.committed_txid, 0, 0
                 self._note_layers(self._folding.namespaces)

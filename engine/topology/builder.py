@@ -238,7 +238,7 @@ class Judged:
 def _place_faults(spec: ComponentSpec, declared: object, topology: Topology) -> Iterable[str]:
     """Return the faults that a component finds in its place, if its class knows rules for it."""
     component_class = declared if isinstance(declared, type) else type(declared)
-    return component_class.place_faults(spec, topology) if issubclass(component_class, ChecksItsPlace) else ()
+    return component_class.place_faults(declared, spec, topology) if issubclass(component_class, ChecksItsPlace) else ()
 
 
 def _unknown(declaration: Declaration) -> ComponentSpec:

@@ -178,9 +178,9 @@ class TopologyFeature:
 class ChecksItsPlace:
     """Base of component classes of the engine with rules for their inputs, such as `WindowedBolt`."""
 
-    @classmethod
-    def place_faults(cls, spec: ComponentSpec, topology: "Topology") -> Iterable[str]:
-        """Return the faults of the class, and of a component of it in a topology. `TopologyBuilder.build` calls this."""
+    @staticmethod
+    def place_faults(declared: Any, spec: ComponentSpec, topology: "Topology") -> Iterable[str]:
+        """Return the faults of a component in a topology. `TopologyBuilder.build` calls this. declared: its class, or an instance."""
         raise NotImplementedError
 
 

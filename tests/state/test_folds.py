@@ -106,6 +106,25 @@ async def test_a_pane_that_is_dropped_soon_needs_no_fold_of_its_own(store: AnySl
     assert {name: len(dict(state.namespace(name).items())) for name in state.namespaces()} == {6: 9}
 
 
+@pytest.mark.guarantee("CP-6")
+async def test_a_commit_that_comes_while_a_fold_frees_layers_is_newer_than_what_is_folded(store: AnySlowStore) -> None:
+    state = state_on(store)
+    for txid in range(layered.FOLD_TXIDS):
+        state.put("key", txid)
+        if txid == layered.FOLD_TXIDS - 1:
+            await state.prepare_commit(txid)
+            state.namespace(2).put_many((number, 1) for number in range(100_000))
+            await state.commit(txid)  # the fold begins
+        else:
+            await checkpoint(state, txid)
+    state.namespace(2).drop()  # as a window closes: its entries are freed in slices
+    state.put("key", "new")
+    await checkpoint(state, layered.FOLD_TXIDS)
+    assert state.get("key") == "new"
+    await state.close()
+    assert await counts(restarted(store, layered.FOLD_TXIDS)) == {"key": "new"}
+
+
 async def test_a_failed_fold_is_reported_and_repeated(store: AnySlowStore) -> None:
     state = state_on(store)
     for txid in range(layered.FOLD_TXIDS):

@@ -80,6 +80,16 @@ def test_the_first_row_of_a_key_gives_its_type(keys: list[Any], shown: str, at_o
         assert [repr(one.key) for part in keeper.close(20) for one in part] == [shown]
 
 
+def test_the_first_pane_of_a_window_with_a_key_gives_its_type() -> None:
+    keeper = open_keeper(StoredState(), SPECS[1], Count(), updates=Updates(0, early=True))
+    keeper.add_rows([1], [1], [None])
+    results = [one for part in keeper.updates() for one in part]
+    keeper.add_rows([True], [6], [None])
+    for part in [*keeper.updates(), *keeper.close(30)]:
+        results += part
+    assert {(one.value.start_us, repr(one.value.key)) for one in results} == {(-5, "1"), (0, "1"), (5, "True")}
+
+
 @pytest.mark.parametrize("spec", SPECS)
 def test_nothing_of_a_key_stays_when_its_windows_are_closed(spec: Any) -> None:
     state = StoredState()

@@ -161,3 +161,43 @@ def test_each_source_needs_an_event_time() -> None:
     with pytest.raises(TopologyError, match="bolt 'windows' has windows, but spout 'plain' in front of it has no event time") as raised:
         builder.build()
     assert len(raised.value.faults) == 1
+
+
+class ByInit(WindowedBolt):
+    output_fields = ByPage.output_fields
+    execute_window = ByPage.execute_window
+
+    def __init__(self, key_field: str | None, window: Any) -> None:
+        self.window, self.time_field, self.key_field = window, "at", key_field  # type: ignore[misc]
+
+
+def test_attributes_may_be_set_by_init() -> None:
+    found = played(lambda: ByInit("page", tumbling(minutes(1))), *VISITS)["default"]
+    assert sorted(found) == sorted(played(ByPage, *VISITS)["default"])
+
+
+def test_what_a_factory_sets_is_checked_by_build() -> None:
+    with pytest.raises(TopologyError, match="bolt 'windows': window of ByInit is 5"):
+        played(lambda: ByInit("page", 5), *VISITS)
+
+
+class NoWindowByInit(ByInit):
+    def __init__(self) -> None:
+        super().__init__("page", 5)
+
+
+class NoKeyByInit(ByInit):
+    def __init__(self) -> None:
+        super().__init__(None, tumbling(minutes(1)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (NoWindowByInit, "bolt 'windows': window of NoWindowByInit is 5"),
+        (NoKeyByInit, "bolt 'windows' has 2 tasks, and NoKeyByInit has no key_field"),
+    ],
+)
+def test_what_the_init_of_a_class_sets_is_checked_at_the_start(kind: Any, text: str) -> None:
+    with pytest.raises(ComponentError, match=text):
+        played(kind, *VISITS)

@@ -3,10 +3,10 @@
 Windows work with this canonical form alone, because two keys of one form may be unequal to Python: a local time that a change of the
 clock skips, and the same moment in another zone. A key whose type differs is stored once more, as a value, in a namespace beside its
 pane, and dropped with the pane. Other keys cost one look at the types of a burst. The results of a key in a pane have the type of its
-first row there, and all open sessions of a key have one type.
+first row there, those of a window of several panes that of the first pane with the key. All open sessions of a key have one type.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -45,14 +45,19 @@ class GivenKeys:
             self._panes.add(pane)
         return forms
 
-    def of(self, panes: Iterable[Any], keys: list[Any]) -> list[Any]:
-        """Return canonical keys of these panes as they were given, first of all in the first pane."""
-        shown = keys
+    def of(self, panes: Sequence[Any], keys: list[Any]) -> list[Any]:
+        """Return canonical keys as they were given. Of several panes, the first one with rows of a key decides."""
+        if self._panes.isdisjoint(panes):
+            return keys
+        shown, left = list(keys), list(range(len(keys)))
         for pane in panes:
-            if pane in self._panes:
-                found = self._space(pane).get_many(keys, None)
-                before = zip(keys, shown, found, strict=True)
-                shown = [now if given is None or now is not key else given for key, now, given in before]
+            asked = [keys[at] for at in left]
+            given = self._space(pane).get_many(asked, None) if pane in self._panes else [None] * len(asked)
+            rows = self._state.namespace(pane).get_many(asked, None) if len(panes) > 1 else given
+            for at, key in zip(left, given, strict=True):
+                if key is not None:
+                    shown[at] = key
+            left = [at for at, row in zip(left, rows, strict=True) if row is None]
         return shown
 
     def forget(self, pane: Any, key: Any) -> None:

@@ -26,10 +26,10 @@ class Namespace(Protocol):
         """Add 1 to the number of each key, as often as it is there."""
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        """Yield each key with the value of now. A key may be changed or deleted when it was yielded."""
+        """Yield each key with its value. Keys may be changed or deleted meanwhile, and then are missing or have their new value."""
 
     def slices(self, size: int) -> Iterator[tuple[list[Any], list[Any]]]:
-        """Yield the same as two lists of at most `size`."""
+        """Yield the keys and their values as two lists of at most `size`. No key may be changed meanwhile."""
 
     def drop(self) -> None:
         """Remove all keys with one mark."""
