@@ -37,37 +37,32 @@ SHOWN = [
 ]
 
 
+def results_around_a_restart(state: Any, spec: Any, key: Any) -> list[list[Any]]:
+    """Return the early results before a restart, those behind it, and the last ones of a key."""
+    kept, updates = state(), Updates(20, early=True)
+    keeper = open_keeper(kept, spec, Count(), updates=updates)
+    keeper.add_rows([key], [5], [None])
+    first = [one for part in keeper.updates() for one in part]
+    keeper = open_keeper(state(kept.snapshot()), spec, Count(), updates=updates)
+    keeper.add_rows([key], [6], [None])
+    second = [one for part in keeper.updates() for one in part]
+    return [first, second, [one for part in keeper.close(20) for one in part]]
+
+
 @pytest.mark.parametrize("state", [MemoryState, StoredState])
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize(("key", "shown"), SHOWN)
 def test_all_results_of_a_window_have_its_key_in_one_type_also_after_a_restart(state: Any, spec: Any, key: Any, shown: str) -> None:
-    kept, updates = state(), Updates(20, early=True)
-    keeper = open_keeper(kept, spec, Count(), updates=updates)
-    keeper.add_rows([key], [5], [None])
-    results = [one for part in keeper.updates() for one in part]
-    keeper = open_keeper(state(kept.snapshot()), spec, Count(), updates=updates)
-    keeper.add_rows([key], [6], [None])
-    for part in [*keeper.updates(), *keeper.close(20)]:
-        results += part
-    assert {repr(one.value.key) for one in results} == {shown}
-    revisions: dict[int, list[int]] = {}
-    for one in results:
-        revisions.setdefault(one.value.start_us, []).append(one.revision)
-    assert all(found == list(range(len(found))) for found in revisions.values())
+    found = results_around_a_restart(state, spec, key)
+    assert {repr(one.value.key) for each in found for one in each} == {shown}
+    assert [{one.revision for one in each} for each in found] == [{0}, {1}, {2}]
 
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_revisions_of_an_hour_that_comes_twice_go_on_after_a_restart(spec: Any) -> None:
-    kept, updates = StoredState(), Updates(20, early=True)
-    keeper = open_keeper(kept, spec, Count(), updates=updates)
-    keeper.add_rows([TWICE], [5], [None])
-    first = [one for part in keeper.updates() for one in part]
-    keeper = open_keeper(StoredState(kept.snapshot()), spec, Count(), updates=updates)
-    keeper.add_rows([TWICE], [6], [None])
-    second = [one for part in keeper.updates() for one in part]
-    last = [one for part in keeper.close(20) for one in part]
-    assert [{one.revision for one in each} for each in (first, second, last)] == [{0}, {1}, {2}]
-    assert {one.value.key.utcoffset() for one in [*first, *second, *last]} == {TWICE.utcoffset()}
+    found = results_around_a_restart(StoredState, spec, TWICE)
+    assert {one.value.key.utcoffset() for each in found for one in each} == {TWICE.utcoffset()}
+    assert [{one.revision for one in each} for each in found] == [{0}, {1}, {2}]
 
 
 @pytest.mark.parametrize(("keys", "shown"), [([1, True, 1.0], "1"), ([1.5, Decimal("1.5")], "1.5"), ([True, 1], "True")])
